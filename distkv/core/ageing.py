@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from distkv.core.asks import Why
 from distkv.core.expiry import Expiry
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import AGEING_BYTES, AskMaps
+from distkv.core.turn import Turn
 from distkv.model.event import Event, Link
 from distkv.wire.room import events_room
 

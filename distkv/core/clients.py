@@ -17,9 +17,10 @@ from distkv.core.conditions import (
     refuse_reserved,
 )
 from distkv.core.lives import Duty
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import BatchDone, Found, ReplaceChange, Retired, RetireNode, WriteDone
 from distkv.core.recovery import ALIVE_CLOCKS
+from distkv.core.turn import Turn
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Kind, life_of
 from distkv.model.path import PathKey

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from distkv.core.asks import Asked, Why
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import PeerAnswered, PeerDone
 from distkv.core.resync import DigestResync
+from distkv.core.turn import Turn
 from distkv.model.event import NodeName
 from distkv.model.pages import Page
 from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps

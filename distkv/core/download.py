@@ -10,9 +10,10 @@ LIFE-8).
 from __future__ import annotations
 
 from distkv.core.asks import Asked, Why
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import AskSnapshot, PeerDone
 from distkv.core.steps import take
+from distkv.core.turn import Turn
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError
 from distkv.wire.message import SnapshotHead, TickMaps
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from distkv.core.election import PingVerdict, has_data
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import Rng
 from distkv.core.reconcile import Reconciliation
 from distkv.core.steps import take
+from distkv.core.turn import Turn
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
 

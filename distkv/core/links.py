@@ -15,8 +15,9 @@ from typing import Final
 
 from distkv.core.asks import Why
 from distkv.core.gossip import is_near, jump_of
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
+from distkv.core.turn import Turn
 from distkv.errors import LoanOverError, PeerError, UnknownActionError
 from distkv.model.event import Link, NodeName, Tick, life_of
 from distkv.model.tick_ranges import ranges_of

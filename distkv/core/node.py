@@ -20,15 +20,15 @@ from distkv.core.election import Election
 from distkv.core.following import Following
 from distkv.core.lending import Lending
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
-from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Ready, Rng
+from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup
+from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
 from distkv.model.tick_ranges import TickRanges, count, ranges_of, without
 from distkv.model.tree import Applied
-from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import (
     EventRecord,
     Header,
@@ -44,19 +44,6 @@ from distkv.wire.message import (
     Tombstone,
     Update,
 )
-
-
-@unchecked_value
-class Turn:
-    """One step: the times it was given, and what it wants done."""
-
-    now_ms: int
-    """Monotonic."""
-    wall: float
-    """Seconds since 1970; only ever stored."""
-    boot_ms: int
-    """As the first, but of a clock that goes on while the machine sleeps."""
-    ready: Ready = attrs.field(factory=Ready)
 
 
 @attrs.define(slots=True)

@@ -16,10 +16,11 @@ import attrs
 from distkv.core.asks import Asked, Why
 from distkv.core.comparison import Comparison
 from distkv.core.download import Download
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
+from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.errors import NotReadyError, RequestError
 from distkv.model.event import Event, NodeName, Tick

@@ -22,8 +22,7 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
-from distkv.wire.token_replies import TokenReply
-from distkv.wire.token_requests import TokenRequest
+from distkv.wire.services import ServiceReply, ServiceRequest
 
 AGEING_BYTES: Final = 64 << 10
 """About what one step writes at the most because time passed."""
@@ -208,9 +207,9 @@ class Wake:
     """Whether the disk has room for `AGEING_BYTES` of what a node does by itself."""
 
 
-ServiceRequest: TypeAlias = TokenRequest | Mapping[str, object]
+ServiceQuestion: TypeAlias = ServiceRequest | Mapping[str, object]
 """What a service is asked: a request of its own, or fields."""
-ServiceReply: TypeAlias = DistkvError | TokenReply | Mapping[str, object]
+ServiceResult: TypeAlias = DistkvError | ServiceReply | Mapping[str, object]
 """What a service answers: why it refuses, a reply of its own, or the fields of one."""
 
 
@@ -221,7 +220,7 @@ class ServiceAsked:
     service: str
     id: int
     """The number of the request on this start of the node."""
-    request: ServiceRequest
+    request: ServiceQuestion
     asker: int = 0
     """The number of the connection on this start of the node."""
 
@@ -440,7 +439,7 @@ class Answer:
     """The answer to a request that a service was asked in this step or an earlier one."""
 
     id: int
-    result: ServiceReply
+    result: ServiceResult
     is_last: bool = True
     """False: there will be more."""
     waits: bool = True

@@ -71,8 +71,8 @@ class Registry:
         """The nodes that are registered and not retired."""
         self.changes = 0
         """How often that may have changed: a fleet is too many to look through at each step."""
-        self.service_changes = 0
-        """How often what services have in the store may have changed."""
+        self.service_changes: dict[tuple[str, str], None] | None = None
+        """Of which services which entries may have changed, since somebody took them last; None: nobody looks."""
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that a person ended."""
 
@@ -81,7 +81,6 @@ class Registry:
         self._tree, self.network = tree, None
         self.nodes, self.retired = {}, {}
         self.changes += 1
-        self.service_changes += 1
 
     def is_retired(self, name: NodeName, life: int) -> bool:
         """Whether a node's life is over for good."""
@@ -97,8 +96,12 @@ class Registry:
             return
         retired = retired_of(path)
         match path.names:
-            case (None, "service", *_):
-                self.service_changes += 1
+            case (None, "service", str() as service, *names) if self.service_changes is not None:
+                match names:
+                    case []:
+                        self.service_changes[service, ""] = None
+                    case [str() as key] if key:
+                        self.service_changes[service, key] = None
             case (None, "node", str() as name) if is_node_name(name):
                 self._registration_changed(NodeName(name))
             case _ if retired is not None and not self.is_retired(*retired):
@@ -155,9 +158,9 @@ def is_node_path(path: Path) -> bool:
     return False
 
 
-def service_path(service: str) -> Path:
-    """Where a service keeps what all nodes are to know for good."""
-    return Path((None, "service", service))
+def service_path(service: str, key: str = "") -> Path:
+    """Where a service keeps what all nodes are to know for good: an entry of its own, and others by key below it."""
+    return Path((None, "service", service, key) if key else (None, "service", service))
 
 
 def retired_path(name: str, life: int) -> Path:

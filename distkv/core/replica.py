@@ -20,9 +20,13 @@ from distkv.core.clients import Clients
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
+from distkv.core.ground.machine import ServiceMachine
+from distkv.core.ground.services import Services
+from distkv.core.ground.slots import Slot
 from distkv.core.links import Links
 from distkv.core.losses import Losses
-from distkv.core.node import Deliveries, Node, Turn
+from distkv.core.node import Deliveries, Node
+from distkv.core.node_footing import NodeFooting
 from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
     AnnounceDue,
@@ -61,12 +65,10 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registry
 from distkv.core.server_tree.machine import ServerTree
-from distkv.core.service_machine import ServiceMachine
-from distkv.core.services import Services
-from distkv.core.slots import Slot
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.core.tree_part import MakeTree, TreePart
+from distkv.core.turn import Turn
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
@@ -96,10 +98,10 @@ class Replica:
         self._links = Links(self._node)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
-        self._services = Services(self._node, services)
+        self._services = Services(NodeFooting(self._node), services, rng)
         self._tree_part = TreePart(self._node, tree)
-        self.has_services: Final = bool(services)
-        """Whether the time that services go by is of any interest."""
+        self.services: Final = services
+        """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._began_ms = 0
         self._addresses_as_of = -1
         """The registry, when it was last seen where its nodes are."""

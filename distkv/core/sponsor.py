@@ -14,9 +14,10 @@ from typing import Final
 import attrs
 
 from distkv.core.asks import Why
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import Ask, AskMaps, JoinerAsked
 from distkv.core.registry import Registration
+from distkv.core.turn import Turn
 from distkv.errors import BusyError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.message import SnapshotHead

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from distkv.core.asks import Why
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.ready import AskMaps, AskSnapshot
 from distkv.core.startup import Step
+from distkv.core.turn import Turn
 from distkv.errors import InitRefusedError
 
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from distkv.core.edges import Close, EdgeAsked, EdgeInput, NodeMeasured, Say, TreeTurn
-from distkv.core.node import Node, Turn
+from distkv.core.node import Node
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.parents import TreePeer
 from distkv.core.server_tree.settings import TreeGround
+from distkv.core.turn import Turn
 from distkv.errors import place_of
 from distkv.model.event import NodeName
 from distkv.wire.edges import ParentRefusal

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from distkv.core.conditions import check_conditions, decided_fence, has_condition, next_fence
+from distkv.core.ground.slots import Slot, Slots
 from distkv.core.identity import Identity
 from distkv.core.losses import Losses
 from distkv.core.registry import (
@@ -26,7 +27,6 @@ from distkv.core.registry import (
     registration_of,
     retired_path,
 )
-from distkv.core.slots import Slot, Slots
 from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import (

@@ -26,12 +26,11 @@ import attrs
 import trio
 
 from distkv.config import Config
+from distkv.core.ground.service import machines
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
-from distkv.core.tokens.machine import TOKENS, TokenMachine
-from distkv.core.tokens.token_settings import TokenSettings
 from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
@@ -168,8 +167,7 @@ async def _run_at(
 def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
     """A node as the directory has it; it does nothing yet."""
     is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
-    tokens = TokenMachine(_token_settings(config), random.SystemRandom()) if config.tokens.servers else None
-    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr, tokens)
+    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     aside = AsideKeeper(replica, Counter(), KeptFile(os.path.join(directory.path, FILE_NAME)))
@@ -184,7 +182,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
     driver.aside, aside.counters = aside, driver.counters
-    driver.loans, driver.tokens, caller.contain = caller.loans, tokens, driver.faults.contain
+    driver.loans, caller.contain = caller.loans, driver.faults.contain
     settler.contain = driver.faults.contain
     if transport is not None:
         transport.contain = driver.faults.contain
@@ -206,7 +204,7 @@ def _check_restored(config: Config, beginning: Beginning, replica: Replica | Non
         )
 
 
-def _replica(config: Config, beginning: Beginning, addr: str, tokens: TokenMachine | None) -> Replica:
+def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
     settings = CoreSettings(
         node=NodeName(config.node),
         addr=addr,
@@ -229,23 +227,8 @@ def _replica(config: Config, beginning: Beginning, addr: str, tokens: TokenMachi
     return Replica(
         settings,
         random.Random(),
-        {} if tokens is None else {TOKENS: tokens},
+        machines(config, random.SystemRandom()),
         None if settings.alone else partial(ServerTree, tree, random.Random()),
-    )
-
-
-def _token_settings(config: Config) -> TokenSettings:
-    tokens, limits = config.tokens, config.limits
-    lease_ms = int(tokens.lease_s * 1000)
-    return TokenSettings(
-        servers=tuple(NodeName(name) for name in tokens.servers),
-        lease_ms=lease_ms,
-        ttl_ms=max(int(tokens.ttl_s * 1000), 3 * lease_ms),
-        lock_delay_ms=lease_ms // 2 if tokens.lock_delay_s is None else int(tokens.lock_delay_s * 1000),
-        drift=tokens.drift,
-        sessions_max=limits.token_sessions,
-        tokens_max=limits.tokens,
-        waiters_max=limits.token_waiters,
     )
 
 

@@ -23,9 +23,9 @@ from distkv.doctor.facts import (
     Level,
     NodeFacts,
     PeerFacts,
-    TokenFacts,
     Trouble,
 )
+from distkv.doctor.wording import counted, listed
 from distkv.storage.archive_schema import STEPS
 from distkv.storage.log import SEGMENT_BYTES
 from distkv.transport.budget import QUEUE_SLOW
@@ -98,20 +98,20 @@ def check_members(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
     yield from complaints
     if not complaints:
         alone = f"; agents that are beside none: {agent.others}" if agent.others else ""
-        says = f"{_count(len(agent.carriers), 'node')} beside agents that are alive, known to {node.name}{alone}"
+        says = f"{counted(len(agent.carriers), 'node')} beside agents that are alive, known to {node.name}{alone}"
         yield Finding("members", Level.OK, says)
 
 
 def _member_complaints(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
     if agent.failed and agent.alive == 1:
-        says = f"the agent hears none of the others: {_and(agent.failed)} failed"
+        says = f"the agent hears none of the others: {listed(agent.failed)} failed"
         yield Finding("members", Level.WARN, says, "look at this host's own network first, then at theirs")
     for name in agent.failed if agent.alive != 1 else ():
         do = f"start it again, or forget it with 'serf force-leave {name}'"
         yield Finding("members", Level.WARN, f"the agent {name} has failed", do)
     for name, carriers in agent.carriers.items():
         if len(carriers) > 1:
-            says = f"the agents {_and(carriers)} both say that {name} is beside them"
+            says = f"the agents {listed(carriers)} both say that {name} is beside them"
             yield Finding("members", Level.WARN, says, "give each node a name of its own, and each an agent of its own")
     if node.name not in agent.carriers and node.network is not None:
         says = f"no agent says that {node.name} is beside it"
@@ -150,15 +150,15 @@ def check_node(node: NodeFacts, name: str, directory: DirectoryFacts) -> Finding
 def _check_state(node: NodeFacts, check: str) -> Finding:
     says = f"{node.name} at {node.where} is {node.state}, release {node.version}"
     if node.failed:
-        says = f"{says}, and its {_and(node.failed)} failed and are off"
+        says = f"{says}, and its {listed(node.failed)} failed and are off"
         return Finding(check, Level.FAIL, says, "read its log, report it, and start it again")
     if node.aside:
-        shown = _and(node.aside[:SHOWN]) if len(node.aside) <= SHOWN else f"{len(node.aside)} inputs"
+        shown = listed(node.aside[:SHOWN]) if len(node.aside) <= SHOWN else f"{len(node.aside)} inputs"
         do = f"see 'distkv client -h {node.where} aside list', report it, and upgrade, which tries it once more"
         return Finding(check, Level.FAIL, f"{says}, and has set aside {shown}, which ended it twice", do)
     if node.missing:
         do = "wait for some clocks, or start the nodes that have them"
-        return Finding(check, Level.WARN, f"{says}, and misses changes of {_and(node.missing)}", do)
+        return Finding(check, Level.WARN, f"{says}, and misses changes of {listed(node.missing)}", do)
     match node.state:
         case "ready":
             return Finding(check, Level.OK, says)
@@ -174,11 +174,11 @@ def check_peers(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Fi
     """Whether the other nodes answer us, and serve. `others`: those that are alive, by name."""
     complaints = list(_peer_complaints(node, others))
     if node.peers and not any(peer.is_alive for peer in node.peers):
-        says = f"{node.name} hears none of the {_count(len(node.peers), 'other node')}"
+        says = f"{node.name} hears none of the {counted(len(node.peers), 'other node')}"
         complaints.insert(0, Finding("peers", Level.FAIL, says, "look at this host's own network, then at the nodes"))
     yield from complaints
     if not complaints:
-        says = f"{_count(len(others), 'other node')}, all ready" if others else NOBODY
+        says = f"{counted(len(others), 'other node')}, all ready" if others else NOBODY
         yield Finding("peers", Level.OK, says)
 
 
@@ -229,7 +229,7 @@ def check_links(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     if is_well:
         count = sum(link.is_up for node in nodes for link in node.links)
         is_alone = alive == {nodes[0].name} and not nodes[0].peers
-        says = NOBODY if is_alone else f"{_count(count, 'link')} on {_count(len(nodes), 'node')}"
+        says = NOBODY if is_alone else f"{counted(count, 'link')} on {counted(len(nodes), 'node')}"
         yield Finding("links", Level.OK, says)
 
 
@@ -240,7 +240,7 @@ def check_damage(nodes: Sequence[NodeFacts], now: float) -> Iterator[Finding]:
     for name, damage in told.items():
         if damage.lost_count:
             is_well = False
-            says = f"{_count(damage.lost_count, 'place')} on the disk of {name} rotted and did not come back"
+            says = f"{counted(damage.lost_count, 'place')} on the disk of {name} rotted and did not come back"
             more = ", ..." if damage.lost_count > len(damage.lost) else ""
             do = f"see to that disk; what is lost: {', '.join(damage.lost)}{more}"
             yield Finding("damage", Level.WARN, says, do)
@@ -248,62 +248,7 @@ def check_damage(nodes: Sequence[NodeFacts], now: float) -> Iterator[Finding]:
         looked = [now - damage.scrubbed for damage in told.values() if damage.scrubbed is not None]
         oldest = f", the oldest look {_age(max(looked))} ago" if looked else ""
         later = f"; not looked at yet: {len(told) - len(looked)}" if len(looked) < len(told) else ""
-        yield Finding("damage", Level.OK, f"none is known on {_count(len(told), 'node')}{oldest}{later}")
-
-
-def check_tokens(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
-    """Whether the token servers are all there and agree who they are."""
-    told = {node.name: node.tokens for node in nodes if node.tokens is not None}
-    complaints = [found for name, tokens in told.items() for found in _token_complaints(name, tokens)]
-    complaints += _list_complaints(nodes)
-    servers = str(nodes[0].settings.get("tokens.servers", ""))
-    if servers and not told:
-        says = f"no token works at {nodes[0].name}: it hears none of the servers {servers}"
-        complaints.append(Finding("tokens", Level.FAIL, says, "start them, or see to the network between"))
-    yield from complaints
-    if told and not complaints:
-        leaders = sorted({str(tokens.leader) for tokens in told.values()})
-        yield Finding("tokens", Level.OK, f"{_count(len(told), 'server')} ready, led by {_and(leaders)}")
-
-
-def _token_complaints(name: str, tokens: TokenFacts) -> Iterator[Finding]:
-    if tokens.differing and not tokens.states:
-        says = f"the settings of {name} name other token servers than those of {_and(tokens.differing)}"
-        yield Finding("tokens", Level.WARN, says, "set tokens.servers alike on all nodes, and start them again")
-    elif tokens.leader is None or not tokens.states:
-        says, do = f"{name} knows no leader of the token servers", "start a majority of them; for the first time, all"
-        yield Finding("tokens", Level.WARN, says, do)
-    away = [server for server, state in tokens.states.items() if state == "down"]
-    if away and tokens.leader == name:
-        yield Finding("tokens", Level.WARN, f"of the token servers {_and(away)} is down", "start it again")
-
-
-def _list_complaints(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
-    """Who has which list of token servers, until all have the same, and their settings, too."""
-    knowing = [node for node in nodes if node.token_lists]
-    having = _by({node.name: " and ".join(map(", ".join, node.token_lists)) for node in knowing})
-    if len(having) > 1:
-        shown = "; ".join(f"{_and(names)}: {lists}" for lists, names in having.items())
-        do = "wait until they hear of each other; then ask 'distkv client token servers'"
-        yield Finding("tokens", Level.WARN, f"not all know the same list of token servers ({shown})", do)
-    for node in [node for node in knowing if len(node.token_lists) > 1 and len(having) == 1][:1]:
-        old, new = (",".join(one) for one in node.token_lists)
-        do = f"'distkv client token servers --set {new}' says what it waits for, with {old} it goes back"
-        yield Finding("tokens", Level.WARN, f"the token servers change from {old} to {new}", do)
-    for node in knowing:
-        setting, last = str(node.settings.get("tokens.servers", "")), ", ".join(node.token_lists[-1])
-        if setting and setting != last:
-            says = f"tokens.servers is {setting} in the settings of {node.name}, and the list in force is {last}"
-            do = f"set it to the list in force; only 'distkv client token servers --set {setting}' changes that"
-            yield Finding("tokens", Level.WARN, says, do.replace(", ", ","))
-
-
-def _by(values: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names by what they have."""
-    found = dict[str, list[str]]()
-    for name, value in values.items():
-        found.setdefault(value, []).append(name)
-    return found
+        yield Finding("damage", Level.OK, f"none is known on {counted(len(told), 'node')}{oldest}{later}")
 
 
 def check_releases(nodes: Sequence[NodeFacts]) -> Finding:
@@ -312,10 +257,10 @@ def check_releases(nodes: Sequence[NodeFacts]) -> Finding:
     for node in nodes:
         by_release.setdefault(node.version, []).append(node.name)
     if len(by_release) > 1:
-        shown = "; ".join(f"{release} on {_and(names)}" for release, names in sorted(by_release.items()))
+        shown = "; ".join(f"{release} on {listed(names)}" for release, names in sorted(by_release.items()))
         do = "bring all to the newest: only neighbouring releases work together"
         return Finding("releases", Level.WARN, shown, do)
-    return Finding("releases", Level.OK, f"{_and(list(by_release))} on {_count(len(nodes), 'node')}")
+    return Finding("releases", Level.OK, f"{listed(list(by_release))} on {counted(len(nodes), 'node')}")
 
 
 def check_clocks(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
@@ -336,7 +281,7 @@ def check_clocks(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
             yield Finding("clocks", Level.WARN, f"{node.name} does not tell its time", "bring it to this release")
     if is_well:
         worst = max((abs(clock.ahead_s) + clock.error_s for clock in clocks.values()), default=0.0)
-        says = f"{_count(len(clocks), 'node')}, within {worst:.2g} s of this host's"
+        says = f"{counted(len(clocks), 'node')}, within {worst:.2g} s of this host's"
         yield Finding("clocks", Level.OK, says)
 
 
@@ -350,12 +295,12 @@ def check_settings(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
                 by_value.setdefault(_shown(node.settings[key]), []).append(node.name)
         if len(by_value) > 1:
             is_well = False
-            shown = ", ".join(f"{value} on {_and(names)}" for value, names in sorted(by_value.items()))
+            shown = ", ".join(f"{value} on {listed(names)}" for value, names in sorted(by_value.items()))
             do = "set it alike on all nodes, and start them again"
             yield Finding("settings", Level.WARN, f"{key} is {shown}", do)
     if is_well:
         keys = sorted({key for node in nodes for key in node.settings})
-        yield Finding("settings", Level.OK, f"alike on {_count(len(nodes), 'node')}: {', '.join(keys)}")
+        yield Finding("settings", Level.OK, f"alike on {counted(len(nodes), 'node')}: {', '.join(keys)}")
 
 
 def check_pings(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
@@ -427,7 +372,7 @@ def _directory_complaints(directory: DirectoryFacts, node: NodeFacts) -> Iterato
         says = f"{path} belongs to {directory.owner}, not to you"
         yield Finding("directory", Level.WARN, says, f"start the server as {directory.owner}, or change the owner")
     if directory.strangers:
-        says = f"files in {path} belong to {_and(directory.strangers)}, and the directory to {directory.owner}"
+        says = f"files in {path} belong to {listed(directory.strangers)}, and the directory to {directory.owner}"
         yield Finding("directory", Level.WARN, says, f"stop the server, then: chown -R {directory.owner} {path}")
     if not node.failure and directory.holder == 0:
         says = f"{node.name} runs, but no process uses {path}: it has its data elsewhere"
@@ -474,14 +419,6 @@ def check_descriptors(descriptors: Descriptors, limits: Limits) -> Finding:
 
 
 # -- words --------------------------------------------------------------------------------------------------------
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _age(seconds: float) -> str:

@@ -13,11 +13,13 @@ from typing import Final
 
 from distkv.client.addresses import Address, UnixAddress, read_address
 from distkv.config import Config
+from distkv.core.ground.service import mounted
 from distkv.doctor import checks
 from distkv.doctor.agent import ask_agent
 from distkv.doctor.facts import Finding, NodeFacts
 from distkv.doctor.host import look_at_descriptors, look_at_directory
 from distkv.doctor.nodes import ask_node, ask_peers
+from distkv.doctor.services import checkups
 
 ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a server answers that listens everywhere."""
@@ -47,7 +49,8 @@ def _examine_network(node: NodeFacts) -> Iterator[Finding]:
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
     yield from checks.check_links(nodes)
     yield from checks.check_damage(nodes, time.time())
-    yield from checks.check_tokens(nodes)
+    for one in checkups():
+        yield from one.check(nodes)
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
@@ -59,9 +62,9 @@ def _configured(config: Config) -> dict[str, object]:
         "ping.clock": config.ping.clock_s,
         "ping.length": config.ping.length,
         "chain.length": config.chain_length,
-        "tokens.servers": ", ".join(sorted(config.tokens.servers)),
-        "tokens.lease": config.tokens.lease_s,
     }
+    for service in mounted():
+        found |= service.alike(config)
     return found | ({"serf.root": config.serf.root} if config.transport == "serf" else {})
 
 

@@ -115,17 +115,6 @@ class DamageFacts:
 
 
 @attrs.frozen
-class TokenFacts:
-    """What a token server knows of all of them."""
-
-    leader: str | None
-    states: Mapping[str, str] = attrs.field(factory=dict)
-    """Of each server that is named; empty: they did not begin yet."""
-    differing: tuple[str, ...] = ()
-    """Nodes whose settings name other servers."""
-
-
-@attrs.frozen
 class NodeFacts:
     """What a node says of itself."""
 
@@ -150,11 +139,8 @@ class NodeFacts:
     links: tuple[LinkFacts, ...] = ()
     damage: DamageFacts | None = None
     """None: it keeps no archive, or does not tell."""
-    tokens: TokenFacts | None = None
-    """None: it is no token server."""
-    token_lists: tuple[tuple[str, ...], ...] = ()
-    """The list of token servers in force, as it knows, and the one that is to take its place, if there is one; empty:
-    it does not know, or there are none."""
+    services: Mapping[str, object] = attrs.field(factory=dict)
+    """What each service found in what the node shows of it, by name (`services.Checkup`)."""
     failed: tuple[str, ...] = ()
     """Services of it that failed, and are off until its next start."""
     aside: tuple[str, ...] = ()

@@ -14,7 +14,8 @@ from typing import Final
 
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
-from distkv.doctor.facts import Clock, DamageFacts, LinkFacts, NodeFacts, PeerFacts, TokenFacts
+from distkv.doctor.facts import Clock, DamageFacts, LinkFacts, NodeFacts, PeerFacts
+from distkv.doctor.services import checkups
 from distkv.errors import DistkvError
 from distkv.naming import parse_address
 from distkv.wire.fields import bad, read_int, read_list, read_map, read_ranges, read_time
@@ -100,29 +101,12 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
             for found in (read_map(item, "links") for item in read_list(state.get("links", []), "links"))
         ),
         damage=_damage(read_map(state.get("scrub", {}), "scrub")),
-        tokens=_tokens(read_map(state.get("tokens", {}), "tokens")),
-        token_lists=_token_lists(read_map(state.get("tokens", {}), "tokens")),
+        services={one.name: one.read(read_map(state.get(one.name, {}), one.name)) for one in checkups()},
         failed=tuple(map(str, read_list(state.get("failed", []), "failed"))),
         aside=tuple(
             str(read_map(item, "aside").get("id")) for item in read_list(state.get("aside", []), "aside")
         ),
     )
-
-
-def _tokens(found: Mapping[str, object]) -> TokenFacts | None:
-    if "differing" not in found:
-        return None
-    leader, states = found.get("leader"), read_map(found.get("states", {}), "states")
-    return TokenFacts(
-        None if leader is None else str(leader),
-        {str(name): str(state) for name, state in states.items()},
-        tuple(map(str, read_list(found["differing"], "differing"))),
-    )
-
-
-def _token_lists(found: Mapping[str, object]) -> tuple[tuple[str, ...], ...]:
-    lists = [tuple(map(str, read_list(found.get(name, []), name))) for name in ("list", "next")]
-    return tuple([one for one in lists if one])
 
 
 def _damage(found: Mapping[str, object]) -> DamageFacts | None:

@@ -36,7 +36,6 @@ from distkv.core.ready import (
     Wake,
 )
 from distkv.core.replica import Replica
-from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asides import AsideKeeper
 from distkv.engine.caller import Caller
@@ -97,8 +96,6 @@ class Driver:
         self.follow_limits = FollowLimits(lambda name: name in replica.registry.nodes)
         self.tree_edges = TreeEdges(self)
         """In the server tree."""
-        self.tokens: TokenMachine | None = None
-        """The token service; None: the settings name no token servers."""
         self.loans: Loans | None = None
         """Connections that are lent to and by this node; None: there are none."""
         self._offers, self.offers = trio.open_memory_channel[LendTo](replica.settings.fanout)
@@ -161,7 +158,7 @@ class Driver:
         """
         if self.aside.is_watchful and not is_sifted:
             return self.aside.step(what, self.step, is_awaited=is_awaited)
-        boot_ms = self.boot_ms() if self.replica.has_services else None
+        boot_ms = self.boot_ms() if self.replica.services else None
         try:
             ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
             if self.tracing.listeners:

@@ -18,8 +18,8 @@ from distkv.core.ready import (
     Input,
     ServiceAsked,
     ServiceContinued,
-    ServiceReply,
-    ServiceRequest,
+    ServiceQuestion,
+    ServiceResult,
     ServiceTell,
     ServiceWithdrawn,
 )
@@ -30,7 +30,7 @@ from distkv.transport.tells import TELL_BYTES
 from distkv.wire.peering import TELL_BODIES_MAX
 from distkv.wire.request import NodeTell
 
-Answered: TypeAlias = Callable[[ServiceReply], object]
+Answered: TypeAlias = Callable[[ServiceResult], object]
 
 
 class TellCaller(Protocol):
@@ -79,7 +79,7 @@ class ServiceDesk:
 
     # -- who asks
 
-    def ask(self, service: str, request: ServiceRequest, answered: Answered, asker: int = 0) -> int:
+    def ask(self, service: str, request: ServiceQuestion, answered: Answered, asker: int = 0) -> int:
         """Ask a service of this node; returns the number of the request, for `go_on` and `withdraw`. `asker` is the
         number of the connection.
 

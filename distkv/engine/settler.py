@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 import trio
 
+from distkv.core.ground.slots import Slot
 from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
-from distkv.core.slots import Slot
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.log_stretch import LogStretch

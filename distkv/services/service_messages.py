@@ -1,6 +1,6 @@
 """What a service of another node tells the service of the same name on this one.
 
-Knows: whom it is taken from.  Does not know what it means, nor whether it counts (`core.services`).
+Knows: whom it is taken from.  Does not know what it means, nor whether it counts (`core.ground`).
 
 Invariant: each message is an input by itself, in the order in which they were sent; nothing is taken from another
 network, nor while the disk is full.

@@ -40,7 +40,7 @@ from distkv.services.follow import Follows
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
-from distkv.services.tokens import TokenRequests
+from distkv.services.service_requests import ServiceRequests
 from distkv.services.trace import Traces
 from distkv.services.wait import ConnectionWaits
 from distkv.services.watch import Watches
@@ -74,22 +74,8 @@ from distkv.wire.request import (
     Request,
     TreeSay,
 )
+from distkv.wire.services import ServiceRequest
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
-from distkv.wire.token_requests import (
-    TokenAcquire,
-    TokenBreak,
-    TokenClose,
-    TokenData,
-    TokenKeep,
-    TokenList,
-    TokenOpen,
-    TokenRelease,
-    TokenReset,
-    TokenServers,
-    TokenSetServers,
-    TokenShow,
-    TokenWatch,
-)
 from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
 
 Asked = TypeVar("Asked", bound=Request)
@@ -136,9 +122,9 @@ class Session:
         self._follows = Follows(driver, self.sender.send, self.sender.send_nowait, lambda: self._seq)
         self._edges = ConnectionEdges(driver, self.sender.send, lambda: self._seq)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
-        self._tokens = TokenRequests(driver, self.sender, nursery)
+        self._services = ServiceRequests(driver, self.sender, nursery)
         self._stoppable = (
-            self._watches, self._traces, self._waits, self._follows, self._edges, self._replicated, self._tokens,
+            self._watches, self._traces, self._waits, self._follows, self._edges, self._replicated, self._services,
         )  # fmt: skip
 
     async def serve(self) -> bool:
@@ -151,7 +137,7 @@ class Session:
         try:
             return await self._serve()
         finally:
-            self._tokens.end()
+            self._services.end()
             self._idle.halves.closed(self)
             self._driver.clients -= self._is_client
 
@@ -358,11 +344,8 @@ class Session:
                 self._a_node_asked()
             case GetChanges():
                 self._answer_long(changes.send_changes, request)
-            case (
-                TokenOpen() | TokenClose() | TokenKeep() | TokenAcquire() | TokenRelease() | TokenData() | TokenShow()
-                | TokenList() | TokenWatch() | TokenBreak() | TokenServers() | TokenSetServers() | TokenReset()
-            ):
-                self._tokens.begin(request)
+            case ServiceRequest():
+                self._services.begin(request)
             case GetEvents() | GetPages() | GetSnapshot():
                 self._answer_long(peer.send_answer, request)
             case _:

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 import attrs
 
 from distkv.core.bounds import ObservedBounds
+from distkv.core.ground.machine import Setting
+from distkv.core.ground.service import mounted
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
-from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
@@ -47,13 +48,13 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "lost": _shown(ledger.lost()),
         "conflicts": replica.tree.conflict_count,
         "members": _members(replica, driver.now_ms()),
-        "settings": _settings(replica.settings) | _token_settings(driver.tokens),
+        "settings": _settings(replica.settings) | _service_settings(replica),
         "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
         "tree": _tree(replica.server_tree, driver.now_ms()),
-        "tokens": _tokens(driver),
+        **_services(replica),
         "failed": _failed(driver),
         "aside": driver.aside.state(),
         "scrub": damage.scrub_state(driver),
@@ -140,7 +141,7 @@ def _members(replica: Replica, now_ms: int) -> list[dict[str, str]]:
     return [{"node": name, "addr": addr, "state": state} for name, (addr, state) in sorted(found.items())]
 
 
-def _settings(settings: CoreSettings) -> dict[str, int | float | str]:
+def _settings(settings: CoreSettings) -> dict[str, Setting]:
     """Those that all nodes should have alike, by their keys in the configuration."""
     return {
         "ping.clock": settings.clock_ms / 1000,
@@ -149,19 +150,21 @@ def _settings(settings: CoreSettings) -> dict[str, int | float | str]:
     }
 
 
-def _tokens(driver: Driver) -> Mapping[str, object]:
-    """What a machine holds that failed is not to be looked at."""
-    is_there = driver.tokens is not None and TOKENS not in driver.replica.failed_services
-    return driver.tokens.statistics() if driver.tokens is not None and is_there else {}
-
-
-def _token_settings(tokens: TokenMachine | None) -> dict[str, int | float | str]:
-    if tokens is None:
-        return {"tokens.servers": ""}
-    return {
-        "tokens.servers": ", ".join(sorted(tokens.settings.servers)),
-        "tokens.lease": tokens.settings.lease_ms / 1000,
+def _services(replica: Replica) -> dict[str, object]:
+    """Of each service what it shows; of one that is left out, or failed, nothing."""
+    working = {name: machine for name, machine in replica.services.items() if name not in replica.failed_services}
+    return {service.name: {} for service in mounted()} | {
+        name: machine.statistics() for name, machine in working.items()
     }
+
+
+def _service_settings(replica: Replica) -> dict[str, Setting]:
+    """Those that all nodes should have alike, too."""
+    found: dict[str, Setting] = {}
+    for service in mounted():
+        machine = replica.services.get(service.name)
+        found |= service.alike_off if machine is None else machine.alike()
+    return found
 
 
 def _pings(seen: ObservedBounds) -> dict[str, object]:

@@ -38,9 +38,8 @@ from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.rot import Choose
 from distkv.sim.rule import Observer, Observers
+from distkv.sim.service_nodes import ServiceNodes
 from distkv.sim.telling import tell_services
-from distkv.sim.token_moments import DataMoment, TokenMoment
-from distkv.sim.token_nodes import TokenNodes
 from distkv.sim.tree_edges import VirtualEdges
 from distkv.sim.trees import TreeNodes
 from distkv.storage.memory import MemoryDisk
@@ -86,8 +85,8 @@ class Fleet:
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
         self.tree_nodes: TreeNodes | None = None
         """The server tree, if there is one."""
-        self.token_nodes: TokenNodes | None = None
-        """The token servers, if there are any."""
+        self.services: dict[str, ServiceNodes] = {}
+        """Those that servers have, by name."""
         self.part_bounds = PartBounds(events=PART_EVENTS)
         """How large a part of an answer is."""
         self._carried = 0
@@ -125,7 +124,7 @@ class Fleet:
             network_id=self.rng.randbytes(8),
             **more,
         )
-        services = self.token_nodes.services(host) if self.token_nodes is not None and host.is_ours else {}
+        services = {name: service.start(host) for name, service in self.services.items() if host.is_ours}
         tree = self.tree_nodes.make(host) if self.tree_nodes is not None and host.is_ours else None
         replica = Replica(settings, random.Random(self.rng.random()), services, tree)
         rotten = host.disk.rotten
@@ -325,18 +324,13 @@ class Fleet:
         for tell in self.observers.acknowledged:
             tell(process, event)
 
-    def token(self, moment: TokenMoment) -> None:
-        """How a token stands to a client has changed."""
-        for tell in self.observers.token:
-            tell(self.now_ms, moment)
-
-    def token_data(self, moment: DataMoment) -> None:
-        """The data of a token is being changed, or has been."""
-        for tell in self.observers.token_data:
-            tell(self.now_ms, moment)
+    def moment(self, what: object) -> None:
+        """Something of a service has changed for one of its clients."""
+        for tell in self.observers.moment:
+            tell(self.now_ms, what)
 
     def client(self, name: str, what: str) -> None:
-        """A client of tokens comes to something."""
+        """A client of a service comes to something."""
         for tell in self.observers.client:
             tell(self.now_ms, name, what)
 

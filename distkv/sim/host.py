@@ -262,7 +262,7 @@ class Process:
     def step(self, what: Input) -> Ready:
         """Take one input, and carry out what comes of it."""
         clock, now_ms = self.host.clock, self._agenda.now_ms
-        boot_ms = self.host.boot_ms(now_ms) if self.replica.has_services else None
+        boot_ms = self.host.boot_ms(now_ms) if self.replica.services else None
         ready = self.replica.step(clock.monotonic_ms(now_ms), clock.wall(now_ms), what, boot_ms)
         self._carry_out(what, ready)
         return ready

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import attrs
 
+from distkv.core.ground.slots import Slot
 from distkv.core.registry import NETWORK_PATH
 from distkv.core.replica import Replica
-from distkv.core.slots import Slot
 from distkv.core.update import Store
 from distkv.model.event import Link, NodeName, Writer
 from distkv.model.path import Path

@@ -8,15 +8,14 @@ Invariant: an observer changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from distkv.core.ready import Ask, Input, Ready
 from distkv.model.event import Event
 from distkv.sim.agenda import Agenda
 from distkv.sim.host import Host, Process
-from distkv.sim.token_moments import DataMoment, TokenMoment
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.service_nodes import ServiceNodes
 from distkv.wire.message import Message, Record
 
 
@@ -40,7 +39,7 @@ class Observed(Protocol):
     @property
     def now_ms(self) -> int: ...
     @property
-    def token_nodes(self) -> TokenNodes | None: ...
+    def services(self) -> Mapping[str, ServiceNodes]: ...
 
     def running(self) -> Iterator[Host]:
         """Those of them that have a process."""
@@ -85,14 +84,11 @@ class Observer:
     def acknowledged(self, process: Process, event: Event) -> None:
         """A client was told that its write is durable."""
 
-    def token(self, at_ms: int, moment: TokenMoment) -> None:
-        """How a token stands to a client has changed."""
-
-    def token_data(self, at_ms: int, moment: DataMoment) -> None:
-        """The data of a token is being changed, or has been."""
+    def moment(self, at_ms: int, what: object) -> None:
+        """Something of a service has changed for one of its clients; the service has the forms of that."""
 
     def client(self, at_ms: int, name: str, what: str) -> None:
-        """A client of tokens comes to something, as people say it; `befell` tells only of what befalls nodes."""
+        """A client of a service comes to something, as people say it; `befell` tells only of what befalls nodes."""
 
     def befell(self, at_ms: int, name: str, what: str) -> None:
         """A fault, or its end: what happens to a host, or (with an empty name) to the network, as people say it."""
@@ -127,8 +123,7 @@ class Observers:
         self.streamed = [one.streamed for one in every if type(one).streamed is not none.streamed]
         self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
-        self.token = [one.token for one in every if type(one).token is not none.token]
-        self.token_data = [one.token_data for one in every if type(one).token_data is not none.token_data]
+        self.moment = [one.moment for one in every if type(one).moment is not none.moment]
         self.client = [one.client for one in every if type(one).client is not none.client]
         self.befell = [one.befell for one in every if type(one).befell is not none.befell]
         self.ended = [one.ended for one in every if type(one).ended is not none.ended]

@@ -217,7 +217,7 @@ class TokenClient:
         if fence is not None and wish is not None:
             moment = DataMoment(self, token, fence, wish.is_shared, number, data, is_done=False, keeps=keeps)
             self._data_writes[number] = moment
-            self._fleet.token_data(moment)
+            self._fleet.moment(moment)
 
     def _close(self) -> None:
         self._say("closes its session")
@@ -345,7 +345,7 @@ class TokenClient:
             case DataAnswered(number=number, error=error):
                 moment = self._data_writes.pop(number, None)
                 if moment is not None and error is None:
-                    self._fleet.token_data(attrs.evolve(moment, is_done=True))
+                    self._fleet.moment(attrs.evolve(moment, is_done=True))
             case TokenReleased():
                 pass
             case _:
@@ -378,7 +378,7 @@ class TokenClient:
     ) -> None:
         wish = self._wishes.get(token)
         is_shared = wish is not None and wish.is_shared
-        self._fleet.token(TokenMoment(self, token, change, is_shared, self._held.get(token), ticket, data))
+        self._fleet.moment(TokenMoment(self, token, change, is_shared, self._held.get(token), ticket, data))
 
     def _say(self, what: str) -> None:
         self._fleet.client(self.name, what)

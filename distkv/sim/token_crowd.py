@@ -29,7 +29,7 @@ from distkv.sim.actions import (
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Process
 from distkv.sim.token_clients import TokenClient
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.token_nodes import TokenNodes, token_nodes
 from distkv.sim.token_standing import server_lines
 from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers
 
@@ -60,7 +60,7 @@ class TokenCrowd:
 
     def do(self, action: TokenAction) -> str:
         """Carry out one action. Returns why it cannot be, if that is so."""
-        nodes = self._fleet.token_nodes
+        nodes = token_nodes(self._fleet.services)
         if nodes is None:
             return "there are no tokens: say 'settings tokens=3' first"
         match action:
@@ -108,7 +108,7 @@ class TokenCrowd:
 
     def server_lines(self) -> list[str]:
         """What the token servers know, in words."""
-        nodes = self._fleet.token_nodes
+        nodes = token_nodes(self._fleet.services)
         if nodes is None:
             return []
         names = {client.session: name for name, client in self._clients.items()}
@@ -117,7 +117,7 @@ class TokenCrowd:
     def all_is_well(self) -> bool:
         """Faults are over, and nodes at rest: let every client have once more what it wanted last, one after another.
         Returns whether time has passed."""
-        nodes = self._fleet.token_nodes
+        nodes = token_nodes(self._fleet.services)
         if nodes is None or not self._clients:
             return False
         for name, client in list(self._clients.items()):

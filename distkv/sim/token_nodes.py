@@ -15,10 +15,11 @@ from random import Random
 
 import attrs
 
-from distkv.core.service_machine import ServiceMachine
+from distkv.core.ground.machine import ServiceMachine
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
 from distkv.sim.host import Host
+from distkv.sim.service_nodes import ServiceNodes
 
 
 @attrs.frozen
@@ -56,10 +57,16 @@ class TokenNodes:
         settings = self.settings
         return int((3 * settings.lease_ms + settings.ttl_ms + settings.lock_delay_ms) * (1 + 2 * self.drift))
 
-    def services(self, host: Host) -> Mapping[str, ServiceMachine]:
+    def start(self, host: Host) -> ServiceMachine:
         """For a server that starts."""
         name = host.name
         self._starts[name] += 1
         rng = Random(f"tokens of {name} {self.seed} {self._starts[name]}")
         machine = self.machines[name] = TokenMachine(self.settings, rng)
-        return {TOKENS: machine}
+        return machine
+
+
+def token_nodes(services: Mapping[str, ServiceNodes]) -> TokenNodes | None:
+    """The token servers among the services of a fleet, if there are any."""
+    found = services.get(TOKENS)
+    return found if isinstance(found, TokenNodes) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from distkv.core.tokens.machine import TOKENS
 from distkv.sim.actions import Setting, SettingMap
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
@@ -56,5 +57,5 @@ def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
         fleet.tree_nodes = TreeNodes(seed, int(world["children"]), int(world["announce_ms"]))
     if world["tokens"]:
         servers, lease_ms, ttl_ms = int(world["tokens"]), int(world["lease_ms"]), int(world["ttl_ms"])
-        fleet.token_nodes = TokenNodes(fleet.hosts, seed, servers, lease_ms, ttl_ms, int(world["drift"]) / 100)
+        fleet.services[TOKENS] = TokenNodes(fleet.hosts, seed, servers, lease_ms, ttl_ms, int(world["drift"]) / 100)
     return fleet

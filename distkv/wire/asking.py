@@ -19,7 +19,7 @@ CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (
     *decisions.ROWS,
     *node_requests.ROWS,
 )
-"""What any client asks; `peering` and `token_requests` have the others."""
+"""What any client asks; `peering` and `services` have the others."""
 
 
 def encode_request(request: Request) -> bytes:
@@ -37,9 +37,9 @@ def _by_type(rows: tuple[AnyRow[Request], ...]) -> dict[type[Request], AnyRow[Re
 
 
 def _rare_row(type: type[Request]) -> AnyRow[Request]:
-    from distkv.wire import peering, token_requests  # few commands ask for any of these, and they are long to load
+    from distkv.wire import peering, services  # few commands ask for any of these, and they are long to load
 
-    _BY_TYPE.update(_by_type((*peering.ROWS, *token_requests.TOKEN_ROWS)))
+    _BY_TYPE.update(_by_type((*peering.ROWS, *services.service_rows())))
     return _BY_TYPE[type]
 
 

@@ -13,11 +13,12 @@ from typing import Final
 import attrs
 
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
-from distkv.wire import packing, peering, token_requests
+from distkv.wire import packing, peering
 from distkv.wire.asking import CLIENT_ROWS
 from distkv.wire.fields import shown
 from distkv.wire.request import SEQ_MAX, Request
 from distkv.wire.row import Read, When, check_fields
+from distkv.wire.services import service_rows
 
 
 @attrs.frozen(slots=True)
@@ -43,7 +44,7 @@ def decode_request(frame: bytes) -> Request | BadRequest:
     seq, action = fields.get("seq"), fields.get("action")
     if type(seq) is not int or not 0 < seq <= SEQ_MAX:
         return BadRequest(0, RequestError(f"the field 'seq' must be an integer above 0, not {shown(seq)}"))
-    read = _ACTIONS.get(action) if type(action) is str else None
+    read = _ACTIONS.get(action) or _read_late(action) if type(action) is str else None
     try:
         if read is None:
             raise _unknown_action(action)
@@ -58,7 +59,7 @@ def decode_request(frame: bytes) -> Request | BadRequest:
 
 NAMED_MAX: Final = 16
 """To whoever asks for an action that there is not, so many are named."""
-ROWS: Final = (*CLIENT_ROWS, *peering.ROWS, *token_requests.TOKEN_ROWS)
+ROWS: Final = (*CLIENT_ROWS, *peering.ROWS, *service_rows())
 """All requests."""
 SERVING_ONLY: Final = frozenset[type[Request]](row.type for row in ROWS if row.when is When.SERVING)
 """What a node refuses while it does not serve clients."""
@@ -66,6 +67,11 @@ _ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in ROW
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _read_late(action: str) -> Read[Request] | None:
+    """How a request is read whose service was mounted meanwhile."""
+    return next((row.read for row in service_rows() if row.action == action), None)
 
 
 def _unknown_action(action: object) -> RequestError:

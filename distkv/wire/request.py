@@ -30,8 +30,8 @@ from distkv.wire.node_requests import (
     TraceSteps,
 )
 from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
+from distkv.wire.services import ServiceRequest
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
-from distkv.wire.token_requests import TokenRequest
 from distkv.wire.value_requests import (
     REPLICAS_MAX,
     REPLICAS_S,
@@ -222,6 +222,6 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 
 Request: TypeAlias = (
     ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
-    | Attach | TreeSay | Lend | NodeTell | GetChanges | TokenRequest
+    | Attach | TreeSay | Lend | NodeTell | GetChanges | ServiceRequest
 )
 """What a frame may hold; `services.session` answers all of it."""

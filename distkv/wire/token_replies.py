@@ -22,6 +22,7 @@ from distkv.wire.held_tokens import (
     TokenName,
     check_tokens,
 )
+from distkv.wire.services import ServiceItems, ServiceReply
 from distkv.wire.token_fields import read_names
 from distkv.wire.token_states import JOINT_MAX, ServerNames
 
@@ -29,17 +30,17 @@ ITEMS_MAX: Final = 10_000
 STANDING_CHARS_MAX: Final = 16
 
 
-class SessionOpened(Declared, array_like=True):
+class SessionOpened(Declared, ServiceReply, array_like=True):
     session: SessionName
     ttl_ms: FenceNumber
     version: FenceNumber
 
 
-class SessionClosed(Declared):
+class SessionClosed(Declared, ServiceReply):
     session: SessionName = field(name="closed")
 
 
-class SessionKept(Declared, array_like=True):
+class SessionKept(Declared, ServiceReply, array_like=True):
     """The keep-alive counts."""
 
     version: FenceNumber
@@ -51,7 +52,7 @@ class SessionKept(Declared, array_like=True):
         check_tokens(*self.lost)
 
 
-class TokenGranted(Declared, array_like=True):
+class TokenGranted(Declared, ServiceReply, array_like=True):
     token: TokenName
     epoch: FenceNumber
     counter: FenceNumber
@@ -66,13 +67,13 @@ class TokenGranted(Declared, array_like=True):
         check_tokens(self.token)
 
 
-class TokenDone(Declared):
+class TokenDone(Declared, ServiceReply):
     """What was asked is done."""
 
     is_done: bool = field(name="done", default=True)
 
 
-class TokenItem(Declared, array_like=True):
+class TokenItem(Declared, ServiceReply, array_like=True):
     """What there is to see of a token."""
 
     token: TokenName
@@ -89,7 +90,7 @@ class TokenItem(Declared, array_like=True):
 TokenItems: TypeAlias = Annotated[tuple[TokenItem, ...], Bounds(max_length=ITEMS_MAX)]
 
 
-class TokensListed(Declared):
+class TokensListed(Declared, ServiceReply):
     items: TokenItems = field(name="listed")
     more: bool = False
     """Whether there are further ones, behind the last name."""
@@ -97,7 +98,7 @@ class TokensListed(Declared):
     """Whether some may be missing: a server does not know yet who holds what of its part."""
 
 
-class TokensChanged(Declared):
+class TokensChanged(Declared, ServiceItems):
     """Some of the items of a watch, which changed; there will be more."""
 
     items: TokenItems = field(name="changed")
@@ -123,7 +124,7 @@ class ServersAgreed(Declared, array_like=True):
         read_names([*self.next], "rest")
 
 
-class TokenServersShown(Declared):
+class TokenServersShown(Declared, ServiceReply):
     servers: Annotated[
         Mapping[Node, tuple[Annotated[str, Bounds(max_length=STANDING_CHARS_MAX)], FenceNumber]],
         Bounds(max_length=JOINT_MAX),

@@ -16,6 +16,7 @@ from distkv.model.lean import lean_value
 from distkv.wire import packing
 from distkv.wire.fields import Fields, read_flag, read_int, read_seconds
 from distkv.wire.row import WAIT_S_MAX, AnyRow, ReplyForm, RequestRow
+from distkv.wire.services import ServiceRequest
 from distkv.wire.token_fields import (
     Ticket,
     read_data,
@@ -40,7 +41,7 @@ PAGE_MAX: Final = 1000
 
 
 @lean_value
-class TokenOpen:
+class TokenOpen(ServiceRequest):
     """Open a session."""
 
     seq: int
@@ -51,7 +52,7 @@ class TokenOpen:
 
 
 @lean_value
-class TokenClose:
+class TokenClose(ServiceRequest):
     """End a session in order: what it holds is free at once."""
 
     seq: int
@@ -59,7 +60,7 @@ class TokenClose:
 
 
 @lean_value
-class TokenKeep:
+class TokenKeep(ServiceRequest):
     """Keep a session alive, and wait for news of it."""
 
     seq: int
@@ -77,7 +78,7 @@ class TokenKeep:
 
 
 @lean_value
-class TokenAcquire:
+class TokenAcquire(ServiceRequest):
     seq: int
     session: str
     token: str
@@ -96,7 +97,7 @@ class TokenAcquire:
 
 
 @lean_value
-class TokenRelease:
+class TokenRelease(ServiceRequest):
     """Give up a token, or the place in its queue."""
 
     seq: int
@@ -108,7 +109,7 @@ class TokenRelease:
 
 
 @lean_value
-class TokenData:
+class TokenData(ServiceRequest):
     seq: int
     session: str
     token: str
@@ -124,13 +125,13 @@ class TokenData:
 
 
 @lean_value
-class TokenShow:
+class TokenShow(ServiceRequest):
     seq: int
     token: str
 
 
 @lean_value
-class TokenList:
+class TokenList(ServiceRequest):
     seq: int
     prefix: str = ""
     limit: int = PAGE_MAX
@@ -139,13 +140,13 @@ class TokenList:
 
 
 @lean_value
-class TokenWatch:
+class TokenWatch(ServiceRequest):
     seq: int
     prefix: str = ""
 
 
 @lean_value
-class TokenBreak:
+class TokenBreak(ServiceRequest):
     """Take a token from its holders."""
 
     seq: int
@@ -155,12 +156,12 @@ class TokenBreak:
 
 
 @lean_value
-class TokenServers:
+class TokenServers(ServiceRequest):
     seq: int
 
 
 @lean_value
-class TokenSetServers:
+class TokenSetServers(ServiceRequest):
     """Another list of token servers is to come into force."""
 
     seq: int
@@ -170,7 +171,7 @@ class TokenSetServers:
 
 
 @lean_value
-class TokenReset:
+class TokenReset(ServiceRequest):
     """Found the token servers anew, where a majority of them is gone for good."""
 
     seq: int

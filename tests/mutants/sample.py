@@ -23,6 +23,7 @@ SAMPLE = (
     "shell-another-answers",
     "shell-waiters-of-the-next",
     "shell-ask-dropped",
+    "shell-half-a-step",
     "shell-held-before-durable",
     "shell-place-believed",
     "shell-pid-joined",

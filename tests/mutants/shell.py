@@ -2,8 +2,9 @@
 
 Run `python -m tests.mutants shell`; it prints what killed each mutant.
 
-Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `keeping.py`,
-`token_rules.py` and `tree_rules.py`. Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
+Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `grounds.py`,
+`keeping.py`, `token_rules.py` and `tree_rules.py`. Most rules of the core stand in lists of their own (`run.py`,
+`simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
+from tests.mutants.grounds import GROUNDS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
-BROKEN = COMMITS + KEEPING + TOKEN_RULES + TREE_RULES
+BROKEN = COMMITS + GROUNDS + KEEPING + TOKEN_RULES + TREE_RULES
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:

@@ -103,7 +103,7 @@ TOKEN_RULES = (
     broken(
         "forged-start",
         "a node goes on above a start of its name that is not its own (JUMP-4)",
-        "core/tokens/calls.py",
+        "core/ground/calls.py",
         "            self._begin_above(seen.boot)\n        out = ",
         "            pass\n        out = ",
         *JUMPS,

@@ -22,12 +22,11 @@ import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from distkv.config import Limits, ScrubConfig, TreeConfig
+from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
-from distkv.core.service_machine import ServiceMachine
-from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
@@ -456,8 +455,6 @@ class Node:
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
             self.driver.boot_ms = lambda: self.driver.now_ms() + self.asleep_ms
             self.driver.loans = peers.loans if self.caller is None else None
-            tokens = (self.services or {}).get(TOKENS)
-            self.driver.tokens = tokens if isinstance(tokens, TokenMachine) else None
             self.driver.tree_edges.attacher = peers
             async with trio.open_nursery() as nursery:
                 self.driver.begin()

@@ -7,7 +7,7 @@ Knows: nodes as `nodes` builds them, each with an echo.  Does not know how messa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path as FilePath
 from typing import Any
@@ -17,17 +17,18 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from distkv.core.ready import NodeTold, ServiceReply
-from distkv.core.service_machine import ServiceEffect, ServiceInput, TellNode
+from distkv.core.ground.machine import ServiceInput
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceResult, ServiceTell
 from distkv.errors import BusyError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.storage.log import open_log
 from distkv.transport.peer_line import LINGER_S
 from distkv.wire.message import SlotRecord
 from distkv.wire.records import decode_record
-from tests.echoes import ECHO, Echo
 from tests.node.nodes import OVER_SOCKETS, SEGMENT_BYTES, Node, World, new_world, until
 from tests.node.test_damage import flip
+from tests.proof.core.echo.machine import ECHO, Echo
 
 COMMIT_S = 0.5
 
@@ -57,15 +58,15 @@ async def alone(**options: Any) -> AsyncIterator[Node]:
         nursery.cancel_scope.cancel()
 
 
-def ask(node: Node, **request: object) -> list[ServiceReply]:
+def ask(node: Node, **request: object) -> list[ServiceResult]:
     """Ask its echo, and commit, as a session does; the answer will be in the list."""
-    answers: list[ServiceReply] = []
+    answers: list[ServiceResult] = []
     node.driver.services.ask(ECHO, request, answers.append)
     node.driver.commit()
     return answers
 
 
-async def answered(answers: list[ServiceReply], within_s: float = 10) -> ServiceReply:
+async def answered(answers: list[ServiceResult], within_s: float = 10) -> ServiceResult:
     with trio.fail_after(within_s):
         await until(lambda: bool(answers), 0.01)
     (answer,) = answers
@@ -195,7 +196,7 @@ async def test_damaged_slots_stop_no_start_and_are_shown_until_all_is_looked_at(
 @pytest.mark.trio
 async def test_answer_that_nobody_waits_for_any_more_is_given_to_nobody(autojump_clock: MockClock) -> None:
     async with alone() as a:
-        answers: list[ServiceReply] = []
+        answers: list[ServiceResult] = []
         id = a.driver.services.ask(ECHO, {"wake_ms": a.driver.now_ms() + 1000}, answers.append)
         a.driver.services.withdraw(id)
         a.driver.services.withdraw(id)
@@ -295,11 +296,9 @@ async def test_what_is_told_to_nobody_is_counted_and_costs_nothing(autojump_cloc
 class Crowd(Echo):
     """Tells a node two things in one step."""
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
-        for effect in super().step(boot_ms, wall, what):
-            yield effect
-            if isinstance(effect, TellNode):
-                yield effect
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        super().step(turn, what)
+        turn.effects += [effect for effect in turn.effects if isinstance(effect, ServiceTell)]
 
 
 @pytest.mark.trio

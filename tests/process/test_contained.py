@@ -23,6 +23,7 @@ from tests.process.tokens import SETTINGS
 
 WITHIN_S = 60.0
 HERE = ["here"]
+REQUESTS = "distkv.services.service_requests"
 NUMBERS = itertools.count()
 
 
@@ -70,7 +71,7 @@ FAULTS = [
     asking("changes", "distkv.services.changes:send_changes", "request", "get_changes", nodes={"a": [1]}),
     asking("aside", "distkv.services.aside:decide", "connection", "aside", id="b:5"),
     asking("reading a request", "distkv.services.session:decode_request", "connection", "ping"),
-    asking("a token request", "distkv.services.tokens:TokenRequests.begin", "connection", "token_open", ttl=3),
+    asking("a token request", f"{REQUESTS}:ServiceRequests.begin", "connection", "token_open", ttl=3),
     asking("waiting for events", "distkv.services.wait:ConnectionWaits.run", "connection", "events_wait", **SOON),
     asking("events for a node", "distkv.services.peer:send_answer", "request", "get_events", nodes={"a": [1]}),
     asking("what is held", "distkv.services.follow:Follows.held", "connection", "held", task=1, nodes={"a": 1}),

@@ -10,12 +10,12 @@ from functools import partial
 import attrs
 import trio
 
-from distkv.core.ready import ServiceReply
+from distkv.core.ready import ServiceResult
 from distkv.errors import DistkvError
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
-from tests.echoes import ECHO, Echo
 from tests.node.nodes import SEGMENT_BYTES, new_world, replayed, run
+from tests.proof.core.echo.machine import ECHO, Echo
 from tests.property.test_batch_crash import TEARS
 
 ROUNDS = 4
@@ -29,7 +29,7 @@ class Run:
     answered: list[int] = attrs.field(factory=list)
     """How many counts were decided before each answer."""
 
-    def note(self, count: int, _: ServiceReply) -> None:
+    def note(self, count: int, _: ServiceResult) -> None:
         self.answered.append(count)
 
 

@@ -11,23 +11,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
 import attrs
 
-from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceInput,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.ground.machine import EntryChanged, ServiceInput, ServiceWoken
+from distkv.core.ground.turn import EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.state import TokenState
 from distkv.core.tokens.token_settings import TokenSettings
@@ -51,6 +43,7 @@ from tests.property.token_clients import (
     Clock,
     Tell,
 )
+from tests.service_steps import KnownEntries, ground_of
 
 NAMES: Final = ("a", "b", "c", "d", "e")
 """Those of which it is looked at who gets them."""
@@ -66,8 +59,8 @@ class StepKept:
 
     done_true: float
     claim: Claim | None
-    slots: list[KeepSlot]
-    rest: list[TellNode | WriteServiceEntry | Answer]
+    slots: list[SlotKept]
+    rest: list[ServiceTell | EntryWritten | Answer]
 
 
 class Host:
@@ -89,6 +82,7 @@ class Host:
         self._steps: Final = deque[StepKept]()
         self._late: list[Callable[[], None]] | None = None
         """What came while the process stood still."""
+        self._entries = KnownEntries()
         self._start = 0
         self._wake_true: float | None = None
 
@@ -116,10 +110,13 @@ class Host:
         self._start += 1
         settings = TokenSettings(self.world.servers, LEASE_MS, TTL_MS, LOCK_DELAY_MS, DRIFT)
         machine = self.machine = TokenMachine(settings, Random(self.world.rng.random()))
-        ground = ServiceGround(self.name, self._directory, 0.0, dict(self.disk))
-        self._kept(machine.begin(self.now_ms, self._wall(), ground))
+        self._entries = KnownEntries()
+        ground = ground_of(self.name, self._directory, 0.0, self.disk, self._entries)
+        turn = self._turn()
+        machine.begin(turn, ground)
+        self._kept(turn)
         for value in self.world.entries:
-            self.step(ServiceEntry(value))
+            self.heard(value)
 
     def stop(self, *, reboots: bool = False) -> None:
         """It is killed; perhaps with its system, whose clock then begins again."""
@@ -191,26 +188,32 @@ class Host:
     def step(self, what: ServiceInput) -> None:
         """Tell the machine something."""
         if self.machine is not None:
-            self._kept(self.machine.step(self.now_ms, self._wall(), what))
+            turn = self._turn()
+            self.machine.step(turn, what)
+            self._kept(turn)
 
-    def _wall(self) -> float:
-        return AGE_S + self.world.now / 1000
+    def heard(self, value: bytes) -> None:
+        """The store has an entry of the service; of several the first that was heard wins here."""
+        self._entries.found[""] = (*self._entries.versions(""), value)
+        self.step(EntryChanged(""))
 
-    def _kept(self, effects: Iterable[ServiceEffect]) -> None:
-        machine, slots, rest = self.machine, list[KeepSlot](), list[TellNode | WriteServiceEntry | Answer]()
+    def _turn(self) -> ServiceTurn:
+        return ServiceTurn(TOKENS, self.now_ms, AGE_S + self.world.now / 1000)
+
+    def _kept(self, turn: ServiceTurn) -> None:
+        machine, slots, rest = self.machine, list[SlotKept](), list[ServiceTell | EntryWritten | Answer]()
         assert machine is not None
-        found = list(effects)
         for _ in range(WAKES_MAX):
             wake_ms = machine.wake_ms()
             if wake_ms is None or wake_ms > self.now_ms:
                 break
-            found += machine.step(self.now_ms, self._wall(), ServiceWoken())
+            machine.step(turn, ServiceWoken())
         else:
             raise AssertionError(f"{self.name} never rests")
         self._look(machine)
-        for one in found:
+        for one in turn.effects:
             match one:
-                case KeepSlot():
+                case SlotKept():
                     slots.append(one)
                 case Note(id=id):
                     self.world.notes[id] = self.world.notes.get(id, 0) + 1
@@ -247,9 +250,9 @@ class Host:
                 self.world.observer.overlaps(self.world.sites.values(), self.world.now)
             for one in done.rest:
                 match one:
-                    case TellNode(name=name, body=body):
+                    case ServiceTell(name=name, body=body):
                         self.world.send(self, name, body)
-                    case WriteServiceEntry(value=value):
+                    case EntryWritten(value=value):
                         self.world.write_entry(value)
                     case Answer(id=id, result=result, is_last=is_last):
                         self._answer(id, result, is_last=is_last)
@@ -361,7 +364,7 @@ class WholeFleet:
         """The store brings it to all nodes."""
         self.entries.append(value)
         for site in self.sites.values():
-            self.later(self.rng.randrange(1, 200), lambda site=site: site.do(lambda: site.step(ServiceEntry(value))))  # type: ignore[misc]
+            self.later(self.rng.randrange(1, 200), lambda site=site: site.do(lambda: site.heard(value)))  # type: ignore[misc]
 
     def send(self, sender: Host, name: NodeName, body: bytes) -> None:
         """A message leaves."""

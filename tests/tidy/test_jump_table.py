@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 from distkv.core.gossip import BASES_AHEAD, TICKS_AHEAD
+from distkv.core.ground.calls import BOOT_JUMP
 from distkv.core.jump_limit import JUMP
 from distkv.core.server_tree.flood import START_JUMP
-from distkv.core.tokens.calls import BOOT_JUMP
 
 ROOT = Path(__file__).parents[2]
 HOSTILE, LINKS, JUMPS, FORGED = (

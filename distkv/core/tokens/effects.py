@@ -77,6 +77,14 @@ class TokenEffects:
         """Something worth counting."""
         self.notes.append(Note(id, fields))
 
+    def say(self, peer: NodeName, message: CallMessage, *, waits: bool = True) -> None:
+        """For `Calls`."""
+        self.tells.append(Tell(peer, message, waits))
+
+    def call_note(self, id: str, **fields: object) -> None:
+        """For `Calls`."""
+        self.note(f"token_{id}", **fields)
+
     @property
     def are_any(self) -> bool:
         """Whether there is something to take."""

@@ -9,28 +9,21 @@ lost what it kept begins a new life of its own, whatever the life of the node: i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ready import (
-    Answer,
-    NodeTold,
-    Note,
-    Rng,
-    ServiceAsked,
-    ServiceContinued,
-    ServiceWithdrawn,
-)
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
+from distkv.core.ground.machine import (
+    Entries,
+    EntryChanged,
+    NodesChanged,
     ServiceGround,
     ServiceInput,
     ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
+    Setting,
 )
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.alarms import earliest
@@ -70,6 +63,7 @@ class TokenMachine:
         self._wall = 0.0
         self._consensus: Consensus | None = None
         self._service: TokenService | None = None
+        self._entries: Entries | None = None
         self._listed: tuple[NodeName, ...] = ()
         """The list of servers that the store had last."""
 
@@ -112,6 +106,10 @@ class TokenMachine:
             found |= {"version": state.version, "sessions": len(state.sessions), "states": states}
         return found
 
+    def alike(self) -> Mapping[str, Setting]:
+        """Who serves, and for how long without a majority."""
+        return self.settings.alike()
+
     def wake_ms(self) -> int | None:
         """When it wants to be woken."""
         if self._consensus is None or self._service is None:
@@ -120,23 +118,23 @@ class TokenMachine:
 
     # -- what happens
 
-    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
         """Begin anew."""
-        self._wall, self._listed = wall, ()
+        self._wall, self._listed = turn.wall, ()
         try:
-            yield from self._begin(boot_ms, wall, ground, with_slots=True)
+            self._begin(turn, ground, ground.slots)
         except DecodeError as error:  # then it is as lost as if the disk were
-            yield Note("token_slots_bad", {"reason": error.reason})
+            turn.note("token_slots_bad", reason=error.reason)
             for key in ground.slots:
-                yield KeepSlot(key, None)
-            yield from self._begin(boot_ms, wall, ground, with_slots=False)
+                turn.keep(key, None)
+            self._begin(turn, ground, {})
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         """Take one input."""
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
-        self._wall = wall
+        boot_ms, self._wall = turn.boot_ms, turn.wall
         match what:
             case ServiceAsked(id=id, request=request, asker=asker):
                 if isinstance(request, TokenRequest):
@@ -149,25 +147,27 @@ class TokenMachine:
                 try:
                     life, message = decode_body(body)
                 except DecodeError as error:
-                    yield Note("token_message_bad", {"node": name, "reason": error.reason})
+                    turn.note("token_message_bad", node=name, reason=error.reason)
                     return
                 self._told(name, life, message, boot_ms)
-            case ServiceEntry(value=value):
-                self._founded(consensus, value, boot_ms)
+            case EntryChanged(key=key):
+                if key or not self._look_at_entry(consensus, boot_ms):
+                    return
+            case NodesChanged() | NodeAsked() | NodeGaveUp() | Replied():
+                return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
                 consensus.woken(boot_ms)
                 service.woken(boot_ms)
             case _:
                 assert_never(what)
-        yield from self._effects(boot_ms)
+        self._do_all(turn)
 
     # -- inside
 
-    def _begin(self, boot_ms: int, wall: float, ground: ServiceGround, *, with_slots: bool) -> Iterator[ServiceEffect]:
-        settings = self.settings
-        slots = ground.slots if with_slots else {}
+    def _begin(self, turn: ServiceTurn, ground: ServiceGround, slots: Mapping[str, bytes]) -> None:
+        settings, boot_ms = self.settings, turn.boot_ms
         life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
-        self._me, self._life = ground.me, life
+        self._me, self._life, self._entries = ground.me, life, ground.entries
         consensus = Consensus(
             ConsensusSettings(ground.me, settings.servers, settings.lease_ms, settings.drift, settings.sessions_max),
             life,
@@ -190,12 +190,11 @@ class TokenMachine:
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
         self._consensus, self._service = consensus, service
-        yield KeepSlot(IDENTITY_SLOT, pack((life, boot)))
-        for entry in ground.entries:  # before it begins: who lost its disk must not found once more
-            self._founded(consensus, entry, boot_ms)
+        turn.keep(IDENTITY_SLOT, pack((life, boot)))
+        self._look_at_entry(consensus, boot_ms)  # before it begins: who lost its disk must not found once more
         self._look_at_list(consensus)  # the disk may know it, too
-        consensus.begin(boot_ms, max(0, int(wall - ground.created)))
-        yield from self._effects(boot_ms)
+        consensus.begin(boot_ms, max(0, int(turn.wall - ground.created)))
+        self._do_all(turn)
 
     def _identity(self, node_life: int, kept: bytes | None) -> tuple[int, int]:
         """The life of the service, and the number of this start, which is above all earlier ones: each life of the node
@@ -205,6 +204,14 @@ class TokenMachine:
             return node_life * CHANCE + 1 + int(self._rng.random() * (CHANCE - 1)), first
         life, boot = decode_identity(kept)
         return life, max(boot + 1, first)
+
+    def _look_at_entry(self, consensus: Consensus, boot_ms: int) -> bool:
+        """Of two servers that founded at once each may have been heard first: so what lost counts, too. Whether
+        anything is there."""
+        found = [value for value in self._entries.versions("") if value is not None] if self._entries else []
+        for value in found:
+            self._founded(consensus, value, boot_ms)
+        return bool(found)
 
     def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
         try:
@@ -234,31 +241,31 @@ class TokenMachine:
         else:
             consensus.told(sender, life, message, boot_ms)
 
-    def _effects(self, boot_ms: int) -> Iterator[ServiceEffect]:
+    def _do_all(self, turn: ServiceTurn) -> None:
         """All that the two want done, when the service has seen what the servers agreed on meanwhile."""
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
         while True:
-            service.look(boot_ms, self._wall)
+            service.look(turn.boot_ms, self._wall)
             for effects in (consensus.effects, service.effects):
                 if effects.are_any:
-                    yield from self._outer(effects.take())
+                    self._do(effects.take(), turn)
             if consensus.wake_ms() != 0:
                 break
-            consensus.woken(boot_ms)  # it has news for others, or for the service
+            consensus.woken(turn.boot_ms)  # it has news for others, or for the service
 
-    def _outer(self, effects: TokenEffects) -> Iterator[ServiceEffect]:
+    def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
         for slot in effects.slots:
-            yield KeepSlot(slot.key, slot.value)
+            turn.keep(slot.key, slot.value)
         if effects.founding is not None:
-            yield WriteServiceEntry(pack(effects.founding))
+            turn.write("", pack(effects.founding))
         for answer in effects.answers:
             is_last = not isinstance(answer.result, TokensChanged)
-            yield Answer(answer.id, answer.result, is_last, answer.waits)
+            turn.answer(answer.id, answer.result, is_last=is_last, waits=answer.waits)
         for tell in effects.tells:
-            yield TellNode(tell.to, encode_body(self._life, tell.message), tell.waits)
-        yield from effects.notes
+            turn.tell(tell.to, encode_body(self._life, tell.message), waits=tell.waits)
+        turn.effects += effects.notes
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.core.tokens.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
+from distkv.core.ground.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
 from distkv.core.tokens.effects import TokenEffects
 from distkv.errors import DecodeError, NotReadyError, RequestError
 from distkv.model.event import NodeName

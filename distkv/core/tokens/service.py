@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
+from distkv.core.ground.calls import QuestionGone
 from distkv.core.ready import Rng
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.calls import QuestionGone
 from distkv.core.tokens.effects import TokenAnswer, TokenEffects
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.proxy import Proxy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.config import Config
 from distkv.model.event import NodeName
 
 
@@ -31,3 +32,25 @@ class TokenSettings:
     """How many tokens one server remembers."""
     waiters_max: int = 1000
     """How many sessions may wait for one token."""
+
+    @classmethod
+    def of(cls, config: Config) -> TokenSettings:
+        """As a configuration has them; without servers there is no token service."""
+        tokens, limits = config.tokens, config.limits
+        lease_ms = int(tokens.lease_s * 1000)
+        return cls(
+            servers=tuple(NodeName(name) for name in tokens.servers),
+            lease_ms=lease_ms,
+            ttl_ms=max(int(tokens.ttl_s * 1000), 3 * lease_ms),
+            lock_delay_ms=lease_ms // 2 if tokens.lock_delay_s is None else int(tokens.lock_delay_s * 1000),
+            drift=tokens.drift,
+            sessions_max=limits.token_sessions,
+            tokens_max=limits.tokens,
+            waiters_max=limits.token_waiters,
+        )
+
+    def alike(self) -> dict[str, int | float | str]:
+        """Those that people have to set alike, by their keys in the configuration."""
+        if not self.servers:
+            return {"tokens.servers": ""}
+        return {"tokens.servers": ", ".join(sorted(self.servers)), "tokens.lease": self.lease_ms / 1000}

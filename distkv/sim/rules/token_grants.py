@@ -9,13 +9,14 @@ from __future__ import annotations
 from distkv.core.ready import Input, Ready
 from distkv.model.fence import Fence
 from distkv.sim.host import Host, Process
-from distkv.sim.rule import Observed, Observer
+from distkv.sim.rule import Observed
 from distkv.sim.token_moments import TokenMoment
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.token_nodes import TokenNodes, token_nodes
+from distkv.sim.token_observer import TokenObserver
 from distkv.wire.message import ResetRecord, StaleRecord
 
 
-class GrantRule(Observer):
+class GrantRule(TokenObserver):
     """What a rule about grants does not count: the disk of the server was set back, and nothing shows that to it.
 
     Grants are durable on one server only. Nothing tells it of a grant that this disk has lost, as nothing tells of a
@@ -31,7 +32,7 @@ class GrantRule(Observer):
         """By host whose disk was set back: of each token that it served then the highest fence that there was."""
 
     def second(self, fleet: Observed) -> None:
-        self._nodes = fleet.token_nodes
+        self._nodes = token_nodes(fleet.services)
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         machine = None if self._nodes is None else self._nodes.machines.get(host.name)

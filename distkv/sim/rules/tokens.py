@@ -21,7 +21,8 @@ from distkv.sim.rules.token_grants import GrantRule, numbers
 from distkv.sim.token_clients import TOKEN_PATH
 from distkv.sim.token_crowd import ALL_WANTED
 from distkv.sim.token_moments import TokenChange, TokenMoment, TokenUser
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.token_nodes import TokenNodes, token_nodes
+from distkv.sim.token_observer import TokenObserver
 from distkv.sim.token_turns import Turns
 from distkv.wire.message import Record, ResetRecord, StaleRecord
 from distkv.wire.token_fields import Ticket, read_ticket
@@ -137,7 +138,7 @@ class FencedInOrder(Observer):
             del self._seen[key]
 
 
-class TurnsAreKept(Observer):
+class TurnsAreKept(TokenObserver):
     """Once all is well nobody gets a token before somebody who waits for it with an earlier place; but shared ones are
     granted together, and the answers may overtake each other."""
 
@@ -187,7 +188,7 @@ class OrderIsKept(Observer):
         """How often each host has lost what its disk kept."""
 
     def second(self, fleet: Observed) -> None:
-        self._nodes = fleet.token_nodes
+        self._nodes = token_nodes(fleet.services)
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         host, nodes, now_ms = process.host, self._nodes, process.now_ms
@@ -226,7 +227,7 @@ class OrderIsKept(Observer):
         return f"{host.name} on disk {self._disks[host.name]}"
 
 
-class WantedIsGranted(Observer):
+class WantedIsGranted(TokenObserver):
     """Once all is well no token is wanted and free for longer than 3 x lease + ttl + lock delay, and nobody is refused
     who asked then and goes on waiting. Excepted are runs in which a majority of the servers lost what their disks kept:
     there somebody has to found them anew."""
@@ -273,7 +274,7 @@ class WantedIsGranted(Observer):
                 self._free_ms[token] = at_ms
 
     def second(self, fleet: Observed) -> None:
-        nodes, begin_ms, now_ms = fleet.token_nodes, self._begin_ms, fleet.now_ms
+        nodes, begin_ms, now_ms = token_nodes(fleet.services), self._begin_ms, fleet.now_ms
         if nodes is None or begin_ms is None or 2 * len(self._lost.intersection(nodes.settings.servers)) > nodes.count:
             return
         if self._refused:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.gossip import BASES_AHEAD
+from distkv.core.ground.calls import BOOT_JUMP, CHECK_MS, UNKNOWN_MAX, CallKey, QuestionCame
 from distkv.core.jump_limit import JUMP, JumpLimit
 from distkv.core.ready import FollowTold, HeardMessage
 from distkv.core.server_tree.flood import START_JUMP
-from distkv.core.tokens.calls import BOOT_JUMP, CHECK_MS, UNKNOWN_MAX, CallKey, QuestionCame
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.model.event import Event, Kind, NodeName, Tick, new_event
 from distkv.model.fence import FENCE_MAX, Fence

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from distkv.core.ground.machine import ServiceGround, ServiceInput
+from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import (
     Answer,
     CoreSettings,
@@ -24,11 +26,10 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registration, node_path
 from distkv.core.replica import Replica
-from distkv.core.service_machine import ServiceEffect, ServiceGround, ServiceInput
 from distkv.errors import InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.wire.message import EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
-from tests.echoes import ECHO, Echo
+from tests.proof.core.echo.machine import ECHO, Echo
 
 A, B = NodeName("a"), NodeName("b")
 WALL = 1.7e9
@@ -36,10 +37,10 @@ ASLEEP_MS = 100_000
 
 
 def made(echo: Echo, records: Iterable[Record] = (), **more: Any) -> tuple[Replica, Ready]:
-    """The replica of node `a`, begun."""
+    """The replica of node `a`, or of another one, begun."""
     init = {} if records else {"init_value": b"\xc0"}
-    told = {"alone": True, "network_id": b"12345678", **init, **more}
-    settings = CoreSettings(A, "a:1", Start(WALL, 1), **told)
+    told = {"node": A, "addr": "a:1", "alone": True, "network_id": b"12345678", **init, **more}
+    settings = CoreSettings(start=Start(WALL, 1), **told)
     replica = Replica(settings, random.Random(1), {ECHO: echo})
     for record in records:
         replica.replay(record)
@@ -239,26 +240,26 @@ def test_without_a_boot_time_the_monotonic_clock_is_taken() -> None:
 
 
 class Fragile(Echo):
-    """Fails when it begins, before it wants anything, or when it has wanted half."""
+    """Fails when it begins, before it wants anything, or when it has wanted all."""
 
     def __init__(self, at: str) -> None:
         super().__init__()
         self.at = at
 
-    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
         if self.at == "begin":
             raise KeyError("a slot that nobody can read")
-        return super().begin(boot_ms, wall, ground)
+        super().begin(turn, ground)
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         if self.at == "step":
             raise KeyError("at once")
-        wanted = iter(super().step(boot_ms, wall, what))
-        yield next(wanted)
-        raise KeyError("half of it")
+        super().step(turn, what)
+        assert turn.effects
+        raise KeyError("when it had wanted all")
 
 
-@pytest.mark.parametrize("at", ["begin", "step", "half of a step"])
+@pytest.mark.parametrize("at", ["begin", "step", "end of a step"])
 def test_service_that_fails_is_off_and_its_node_goes_on(at: str) -> None:
     fragile = Fragile(at)
     replica, _ = made(fragile)
@@ -267,6 +268,7 @@ def test_service_that_fails_is_off_and_its_node_goes_on(at: str) -> None:
     assert [(answer.id, type(answer.result)) for answer in ready.answers] == [(1, InternalError)]
     assert "the service echo of a has failed, and is off" in str(ready.answers[0].result)
     assert (replica.failed_services, replica.is_serving) == ({ECHO}, True)
+    assert replica.slots == {}
     again = step(replica, asked(2, to="b"))
     assert [type(answer.result) for answer in again.answers] == [InternalError]
     assert step(replica, NodeTold(B, 7, ECHO, b"ask 1")).tells == []

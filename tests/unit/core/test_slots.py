@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from distkv.core.slots import Slots
+from distkv.core.ground.slots import Slots
 from distkv.core.update import Store
 from distkv.model.event import NodeName
 from distkv.wire.message import ResetRecord, SlotRecord

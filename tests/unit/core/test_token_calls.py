@@ -5,7 +5,7 @@ Knows: both sides.  Does not know what is asked.
 
 from __future__ import annotations
 
-from distkv.core.tokens.calls import (
+from distkv.core.ground.calls import (
     ANSWER_BYTES_MAX,
     ANSWERS_MAX,
     CHECK_MS,

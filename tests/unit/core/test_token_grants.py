@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.grants import Grants
 from distkv.core.tokens.serving.survey import ClaimedToken

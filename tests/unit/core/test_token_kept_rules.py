@@ -6,8 +6,8 @@ Knows: single machines of servers and clients, told things one by one.  Does not
 from __future__ import annotations
 
 from distkv.client.claims import AGAIN_MS
+from distkv.core.ground.machine import ServiceWoken
 from distkv.core.ready import Answer, ServiceAsked
-from distkv.core.service_machine import ServiceWoken
 from distkv.core.tokens.machine import TOKENS
 from distkv.core.tokens.serving.survey import ClaimedToken, Survey
 from distkv.errors import TimedOutError
@@ -18,10 +18,11 @@ from distkv.wire.token_messages import EndSession
 from distkv.wire.token_replies import SessionKept, TokenDone
 from distkv.wire.token_requests import TokenAcquire, TokenData, TokenKeep, TokenRelease
 from distkv.wire.token_slots import TokenRecord, decode_token
+from tests.service_steps import stepped
 from tests.unit.client.test_holding import TTL_MS as CLIENT_TTL_MS
 from tests.unit.client.test_holding import Session, granted, live
 from tests.unit.core.test_token_grants import LOCK_DELAY_MS, S1, S2, S3, Desk
-from tests.unit.core.test_token_machine import WALL, A, B, C, begun
+from tests.unit.core.test_token_machine import A, B, C, begun
 from tests.unit.core.test_token_part import claim
 from tests.unit.core.test_token_sessions import Office, key
 
@@ -148,14 +149,14 @@ def test_end_that_was_proposed_under_one_reign_is_proposed_under_the_next() -> N
 def test_acquire_and_its_release_that_come_together_are_both_answered() -> None:
     """The node knows of no server yet; the later request counts."""
     machine, _ = begun(me=NodeName("d"), servers=(A, B, C))
-    effects = [*machine.step(1, WALL, ServiceAsked(TOKENS, 1, TokenAcquire(0, "5-a", "t", False, 60.0)))]
-    effects += machine.step(1, WALL, ServiceAsked(TOKENS, 2, TokenRelease(0, "5-a", "t")))
+    effects = stepped(machine, TOKENS, 1, ServiceAsked(TOKENS, 1, TokenAcquire(0, "5-a", "t", False, 60.0)))
+    effects += stepped(machine, TOKENS, 1, ServiceAsked(TOKENS, 2, TokenRelease(0, "5-a", "t")))
     answers = {one.id: one.result for one in effects if isinstance(one, Answer)}
     assert isinstance(answers[1], TimedOutError)
     for now_ms in range(2, 20_000, 100):
         wake_ms = machine.wake_ms()
         if wake_ms is not None and wake_ms <= now_ms:
-            from_now = machine.step(now_ms, WALL, ServiceWoken())
+            from_now = stepped(machine, TOKENS, now_ms, ServiceWoken())
             answers |= {one.id: one.result for one in from_now if isinstance(one, Answer)}
     assert set(answers) == {1, 2}
 

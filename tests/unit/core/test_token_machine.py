@@ -10,16 +10,9 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.ground.machine import EntryChanged, ServiceWoken
+from distkv.core.ground.turn import Effect, EntryWritten, SlotKept
+from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
 from distkv.errors import NotReadyError, RequestError
@@ -27,9 +20,10 @@ from distkv.model.event import NodeName
 from distkv.wire.token_bodies import decode_body, decode_identity
 from distkv.wire.token_replies import SessionOpened, TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire, TokenOpen, TokenRelease, TokenReset
+from tests.service_steps import KnownEntries, began, ground_of, stepped
 
 A, B, C = (NodeName(name) for name in "abc")
-WALL, CREATED = 1.7e9, 1.6e9
+CREATED = 1.6e9
 
 
 def begun(
@@ -40,38 +34,39 @@ def begun(
     life: int = 0,
     entries: tuple[bytes, ...] = (),
     seed: int = 1,
-) -> tuple[TokenMachine, list[ServiceEffect]]:
+) -> tuple[TokenMachine, list[Effect]]:
     machine = TokenMachine(TokenSettings(servers), random.Random(seed))
-    return machine, [*machine.begin(0, WALL, ServiceGround(me, life, CREATED, dict(slots or {}), entries))]
+    known = KnownEntries({"": entries} if entries else {})
+    return machine, began(machine, TOKENS, ground_of(me, life, CREATED, slots or {}, known))
 
 
-def kept(effects: Iterable[ServiceEffect]) -> dict[str, bytes]:
+def kept(effects: Iterable[Effect]) -> dict[str, bytes]:
     """The slots that are left behind."""
     found: dict[str, bytes] = {}
     for effect in effects:
-        if isinstance(effect, KeepSlot):
+        if isinstance(effect, SlotKept):
             found.pop(effect.key, None)
             if effect.value is not None:
                 found[effect.key] = effect.value
     return found
 
 
-def notes(effects: Iterable[ServiceEffect]) -> list[str]:
+def notes(effects: Iterable[Effect]) -> list[str]:
     return [effect.id for effect in effects if isinstance(effect, Note)]
 
 
-def entry_of(effects: Iterable[ServiceEffect]) -> bytes:
-    (entry,) = [effect.value for effect in effects if isinstance(effect, WriteServiceEntry)]
+def entry_of(effects: Iterable[Effect]) -> bytes:
+    (entry,) = [effect.value for effect in effects if isinstance(effect, EntryWritten)]
     return entry
 
 
-def ran(machine: TokenMachine, until_ms: int) -> list[ServiceEffect]:
+def ran(machine: TokenMachine, until_ms: int) -> list[Effect]:
     """Let time pass."""
-    found: list[ServiceEffect] = []
+    found: list[Effect] = []
     now_ms = 0
     while (wake_ms := machine.wake_ms()) is not None and max(wake_ms, now_ms) <= until_ms:
         now_ms = max(wake_ms, now_ms + 1)
-        found += machine.step(now_ms, WALL, ServiceWoken())
+        found += stepped(machine, TOKENS, now_ms, ServiceWoken())
     return found
 
 
@@ -88,7 +83,7 @@ def test_who_knows_a_founding_of_another_life_founds_nothing() -> None:
     _, effects = begun()
     machine, effects = begun(life=7, entries=(entry_of(effects),))
     effects += ran(machine, 60_000)
-    assert [effect for effect in effects if isinstance(effect, WriteServiceEntry)] == []
+    assert [effect for effect in effects if isinstance(effect, EntryWritten)] == []
     assert machine.effective is None
 
 
@@ -121,27 +116,29 @@ def test_slot_that_cannot_be_read_makes_all_of_them_void(key: str) -> None:
     before = decode_identity(slots[IDENTITY_SLOT])
     machine, effects = begun(slots=slots | {key: b"\xc1"}, seed=2)
     assert "token_slots_bad" in notes(effects)
-    forgotten = {effect.key for effect in effects if isinstance(effect, KeepSlot) and effect.value is None}
+    forgotten = {effect.key for effect in effects if isinstance(effect, SlotKept) and effect.value is None}
     assert slots.keys() - {IDENTITY_SLOT} <= forgotten
     assert decode_identity(kept(effects)[IDENTITY_SLOT])[0] != before[0]
 
 
 def test_message_that_cannot_be_read_is_counted_and_dropped() -> None:
     machine, _ = begun(servers=(A, B, C))
-    (note,) = machine.step(1, WALL, NodeTold(B, 0, TOKENS, b"\x00"))
+    (note,) = stepped(machine, TOKENS, 1, NodeTold(B, 0, TOKENS, b"\x00"))
     assert isinstance(note, Note)
     assert (note.id, note.fields["node"]) == ("token_message_bad", "b")
 
 
 def test_founding_that_cannot_be_read_is_counted_and_dropped() -> None:
-    machine, _ = begun(servers=(A, B, C))
-    assert notes(machine.step(1, WALL, ServiceEntry(b"\x00"))) == ["token_founding_bad"]
+    machine, effects = begun(servers=(A, B, C), entries=(b"\x00",))
+    assert notes(effects) == ["token_founding_bad"]
+    assert notes(stepped(machine, TOKENS, 1, EntryChanged(""))) == ["token_founding_bad"]
+    assert stepped(machine, TOKENS, 1, EntryChanged("other")) == []
 
 
 def test_servers_greet_each_other_in_the_life_of_their_service() -> None:
     machine, effects = begun(servers=(A, B, C))
     life, _ = decode_identity(kept(effects)[IDENTITY_SLOT])
-    told = [effect for effect in effects + ran(machine, 2000) if isinstance(effect, TellNode)]
+    told = [effect for effect in effects + ran(machine, 2000) if isinstance(effect, ServiceTell)]
     assert {tell.name for tell in told} == {B, C}
     assert {decode_body(tell.body)[0] for tell in told} == {life}
 
@@ -151,14 +148,14 @@ def test_node_that_is_no_server_keeps_nothing_but_who_it_is() -> None:
     effects += ran(machine, 20_000)
     assert kept(effects).keys() == {IDENTITY_SLOT, "life"}
     assert machine.statistics().keys() == {"servers", "lease", "ttl"}
-    told = machine.step(1, WALL, ServiceAsked(TOKENS, 1, TokenReset(1)))
+    told = stepped(machine, TOKENS, 1, ServiceAsked(TOKENS, 1, TokenReset(1)))
     (answer,) = [effect for effect in told if isinstance(effect, Answer)]
     assert isinstance(answer.result, RequestError)
 
 
 def test_reset_without_a_majority_is_answered_with_why_it_is_refused() -> None:
     machine, _ = begun(me=A, servers=(A, B, C))
-    told = machine.step(1, WALL, ServiceAsked(TOKENS, 1, TokenReset(1)))
+    told = stepped(machine, TOKENS, 1, ServiceAsked(TOKENS, 1, TokenReset(1)))
     (answer,) = [effect for effect in told if isinstance(effect, Answer)]
     assert (answer.id, isinstance(answer.result, NotReadyError), answer.is_last) == (1, True, True)
 
@@ -167,34 +164,34 @@ def test_before_it_begins_it_wants_and_does_nothing() -> None:
     machine = TokenMachine(TokenSettings((A,)), random.Random(1))
     assert machine.wake_ms() is None
     assert (machine.effective, machine.consensus) == (None, None)
-    assert [*machine.step(0, WALL, ServiceWoken())] == []
+    assert stepped(machine, TOKENS, 0, ServiceWoken()) == []
     assert machine.statistics().keys() == {"servers", "lease", "ttl"}
 
 
 def test_request_is_answered_once_and_what_is_over_is_not_minded() -> None:
     machine, _ = begun()
     ran(machine, 20_000)
-    effects = [*machine.step(20_001, WALL, ServiceAsked(TOKENS, 5, TokenOpen(1, 60.0)))]
+    effects = stepped(machine, TOKENS, 20_001, ServiceAsked(TOKENS, 5, TokenOpen(1, 60.0)))
     effects += ran(machine, 30_000)
     answers = [effect for effect in effects if isinstance(effect, Answer)]
     assert [(answer.id, type(answer.result), answer.is_last) for answer in answers] == [(5, SessionOpened, True)]
     for what in (ServiceContinued(TOKENS, 5), ServiceWithdrawn(TOKENS, 5), ServiceContinued(TOKENS, 99)):
-        assert [effect for effect in machine.step(30_001, WALL, what) if isinstance(effect, Answer)] == []
+        assert [effect for effect in stepped(machine, TOKENS, 30_001, what) if isinstance(effect, Answer)] == []
 
 
 @pytest.mark.parametrize("with_fence", [True, False])
 def test_release_with_its_fence_does_not_wait_for_the_disk(with_fence: bool) -> None:
     machine, _ = begun()
     ran(machine, 20_000)
-    effects = [*machine.step(20_001, WALL, ServiceAsked(TOKENS, 1, TokenOpen(1, 60.0))), *ran(machine, 20_100)]
+    effects = stepped(machine, TOKENS, 20_001, ServiceAsked(TOKENS, 1, TokenOpen(1, 60.0))) + ran(machine, 20_100)
     (opened,) = [effect.result for effect in effects if isinstance(effect, Answer)]
     assert isinstance(opened, SessionOpened)
     acquire = TokenAcquire(1, opened.session, "t", wait_s=1.0)
-    told = [*machine.step(20_101, WALL, ServiceAsked(TOKENS, 2, acquire))]
+    told = stepped(machine, TOKENS, 20_101, ServiceAsked(TOKENS, 2, acquire))
     (granted,) = [effect for effect in told if isinstance(effect, Answer)]
     assert isinstance(granted.result, TokenGranted)
     assert granted.waits
     fence = (granted.result.epoch, granted.result.counter) if with_fence else None
-    told = [*machine.step(20_102, WALL, ServiceAsked(TOKENS, 3, TokenRelease(1, opened.session, "t", fence)))]
+    told = stepped(machine, TOKENS, 20_102, ServiceAsked(TOKENS, 3, TokenRelease(1, opened.session, "t", fence)))
     (released,) = [effect for effect in told if isinstance(effect, Answer)]
     assert (type(released.result), released.waits) == (TokenDone, not with_fence)

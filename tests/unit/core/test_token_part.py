@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.questions import Questions
 from distkv.core.tokens.serving.handover import PIECE_MAX, TokenHandOver

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import attrs
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving_settings import ServingSettings

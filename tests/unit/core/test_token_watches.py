@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.serving import watches
 from distkv.core.tokens.serving.watches import ITEMS_AT_ONCE, WATCHES_MAX, TokenWatches
 from distkv.model.event import NodeName

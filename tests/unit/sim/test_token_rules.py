@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.tokens.machine import TOKENS
 from distkv.model.fence import Fence
 from distkv.sim.fleet import Fleet
 from distkv.sim.rule import BrokenRuleError, Observer
@@ -154,7 +155,7 @@ def test_shared_ones_hear_of_their_grants_in_any_order() -> None:
 def _watched(rule: WantedIsGranted) -> Fleet:
     fleet = Fleet(1, observers=[rule])
     fleet.host("a")
-    fleet.token_nodes = TokenNodes(fleet.hosts, 1, 1, 1000, 3000, 0.01)
+    fleet.services[TOKENS] = TokenNodes(fleet.hosts, 1, 1, 1000, 3000, 0.01)
     rule.befell(0, "", ALL_WANTED)
     return fleet
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_messages import TokenResult

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.alarms import Alarms, earliest
-from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.serving.grant_rules import GrantRules
 from distkv.core.tokens.serving.served_token import ServedToken, WaitingSession

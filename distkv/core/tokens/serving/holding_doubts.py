@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.wire.token_messages import KeepSession
 
 TURNS: Final = 8

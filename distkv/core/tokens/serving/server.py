@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.known_servers import OwnMap
 from distkv.core.tokens.questions import Questions, ServerAnswered

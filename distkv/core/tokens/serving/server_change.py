@@ -13,8 +13,8 @@ from typing import Final
 
 import attrs
 
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.calls import CallKey
 from distkv.errors import BusyError, TimedOutError
 from distkv.wire.token_messages import ChangeServers, TokenResult
 from distkv.wire.token_replies import TokenDone

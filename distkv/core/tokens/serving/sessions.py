@@ -18,9 +18,9 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.alarms import Alarms, earliest
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.holding_doubts import TURNS, HoldingDoubts, is_after
 from distkv.core.tokens.serving.server_change import ServerChange

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.model.invariant import must
 from distkv.wire.held_tokens import HeldToken, TokenHolder
 

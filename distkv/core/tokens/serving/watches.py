@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.wire.token_messages import WatchedTokens
 from distkv.wire.token_replies import TokenItem
 

@@ -12,11 +12,10 @@ often it is asked, goes on as a later start (docs/protocol, JUMP-4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, Protocol, TypeAlias, assert_never
 
 import attrs
 
-from distkv.core.tokens.effects import Tell, TokenEffects
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.calls import (
@@ -121,18 +120,32 @@ class _CallsIn:
         must(self.pending.keys().isdisjoint(self.answers), "what is answered does not wait")
 
 
+class CallOutlet(Protocol):
+    """Where what the two sides tell each other leaves. It may get lost, come twice, late, or after a later word."""
+
+    def say(self, peer: NodeName, message: CallMessage, *, waits: bool = True) -> None:
+        """To one node. With `waits=False` it may leave before what this step keeps is on the disk."""
+
+    def call_note(self, id: str, **fields: object) -> None:
+        """Something worth counting."""
+
+
 class Calls:
     """Both sides. All times are milliseconds."""
 
-    def __init__(self, boot: int, effects: TokenEffects, first: int = 0) -> None:
+    def __init__(self, boot: int, outlet: CallOutlet, first: int = 0) -> None:
         """Numbers are above `first`: who cannot guess it can answer no question."""
         self._boot = boot
-        self._effects: Final = effects
+        self._outlet: Final = outlet
         self._count = first
         self._out: Final = dict[NodeName, _CallsOut]()
         self._in: Final = dict[NodeName, _CallsIn]()
 
     # -- the asking side
+
+    def count_above(self, first: int) -> None:
+        """Numbers are above this from now on; nothing was asked yet."""
+        self._count = first
 
     def ask(self, peer: NodeName, body: bytes, now_ms: int) -> int:
         """Ask a node, this one included; the number of the call."""
@@ -168,12 +181,12 @@ class Calls:
     # -- the answering side
 
     def answer(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
-        """Answer a question; nothing happens if nobody waits for that any more. `waits`: see `effects.Tell`."""
+        """Answer a question; nothing happens if nobody waits for that any more. `waits`: see `CallOutlet`."""
         peer = self._in.get(call.peer)
         if peer is not None and peer.boot == call.boot and call.number in peer.pending:
             del peer.pending[call.number]
             peer.remember(call.number, body)
-            self._effects.tells.append(Tell(call.peer, CallAnswered(call.boot, call.number, body), waits))
+            self._outlet.say(call.peer, CallAnswered(call.boot, call.number, body), waits=waits)
 
     def withdraw(self, call: CallKey) -> None:
         """An answer that was given is not true any more: it is not sent again."""
@@ -293,7 +306,7 @@ class Calls:
         if boot < known:  # a late message of an earlier start; or somebody spoke in the name of the peer
             self._tell(sender, CallsSeen(known, (), ()))
         elif boot > known + BOOT_JUMP:
-            self._effects.note("token_call_too_far_ahead", peer=sender)
+            self._outlet.call_note("call_too_far_ahead", peer=sender)
         elif peer is None or boot > known:
             if peer is not None:
                 yield from self._end(sender, peer, list(peer.pending))
@@ -332,7 +345,7 @@ class Calls:
 
     def _begin_above(self, boot: int) -> None:
         """Go on as a start that nobody has heard of: all that is not answered is asked anew."""
-        self._effects.note("token_calls_begun_anew")
+        self._outlet.call_note("calls_begun_anew")
         self._boot = boot + 1
         for name, out in self._out.items():
             out.cancelled.clear()
@@ -353,7 +366,7 @@ class Calls:
         self._tell(peer, CallAsked(self._boot, number, floor, body))
 
     def _tell(self, peer: NodeName, message: CallMessage) -> None:
-        self._effects.tells.append(Tell(peer, message))
+        self._outlet.say(peer, message)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -1,31 +1,29 @@
-"""Tokens as clients ask for them: requests of one connection, which the token service of this node answers when it can.
+"""What clients ask services: requests of one connection, which a service of this node answers when it can.
 
-Knows: which requests wait, and how an answer, or each of several, gets into the connection.  Does not know what a
-token is (core.tokens), nor where a request is served.
+Knows: which requests wait, and how an answer, or each of several, gets into the connection.  Does not know any service,
+nor where a request is answered.
 
-Invariant: a request is answered once, a watch with one item after another until it is stopped; when the connection ends
-nothing of it waits any more.
+Invariant: a request is answered once, one that only `stop` ends with one item after another until then; when the
+connection ends nothing of it waits any more.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from typing import Final
 
 import trio
 
-from distkv.core.ready import ServiceReply
-from distkv.core.tokens.machine import TOKENS
+from distkv.core.ready import ServiceResult
 from distkv.engine.driver import Driver
 from distkv.engine.turn_work import SERVICE_STEP
 from distkv.errors import BusyError, CancelledError, DisabledError, DistkvError
 from distkv.services.sender import Sender
 from distkv.wire.replies import encode_end, encode_error, encode_result, encode_start
-from distkv.wire.token_replies import TokensChanged, reply_fields
-from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers, TokenWatch
+from distkv.wire.row import ReplyForm
+from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest, declared
 from distkv.wire.watch import Mark, encode_mark
 
 log = logging.getLogger("distkv.engine")
@@ -34,7 +32,7 @@ _NUMBERS: Final = count(1)
 """Of connections."""
 
 
-class TokenRequests:
+class ServiceRequests:
     """Those of one connection."""
 
     def __init__(self, driver: Driver, sender: Sender, nursery: trio.Nursery) -> None:
@@ -44,37 +42,34 @@ class TokenRequests:
         self._nursery: Final = nursery
         self._open: Final = dict[int, int | None]()
         """By the seq the number of the request at the service, once it is known."""
-        self._watches: Final = set[int]()
-        """Which of them are watches."""
+        self._lasting: Final = set[int]()
+        """Which of them only `stop` ends."""
         self._began = 0
         """The seq of the request that is being handed over; 0: none is."""
 
-    def begin(self, request: TokenRequest) -> None:
+    def begin(self, request: ServiceRequest) -> None:
         """Hand it over. Who asked is written down where others feel what is done.
 
         Raises:
-            DisabledError: the settings name no token servers.
+            DisabledError: the settings of this node leave the service out.
             BusyError: this connection, or all together, wait for too many already.
             NoSpaceError: the disk is full.
         """
-        if self._driver.tokens is None:
-            raise DisabledError("this network has no tokens: name the servers in the setting tokens.servers")
+        form, row = declared(type(request))
+        if form.name not in self._driver.replica.services:
+            raise DisabledError(form.when_off)
         seq, limit = request.seq, self._driver.limits.open_requests
         if len(self._open) >= limit:
-            raise BusyError(f"this connection waits for {limit} answers about tokens: wait for one, or open another")
-        if isinstance(request, TokenBreak):
-            log.warning("token_break token=%r by=%s", request.token, self._sender.peer_name)
-        elif isinstance(request, TokenSetServers):
-            log.warning("token_set_servers servers=%s by=%s", ",".join(request.servers), self._sender.peer_name)
-        elif isinstance(request, TokenReset):
-            log.warning("token_reset by=%s", self._sender.peer_name)
-        if isinstance(request, TokenWatch):
+            raise BusyError(f"this connection waits for {limit} answers of services: wait for one, or open another")
+        if line := form.logged(request):
+            log.log(logging.WARNING, f"{line} by={self._sender.peer_name}")  # noqa: G004  # its id is the service's
+        if row.form is ReplyForm.OPEN:
             self._sender.add(encode_start(seq), 0)
-            self._watches.add(seq)
+            self._lasting.add(seq)
         self._driver.work.done += SERVICE_STEP
         self._open[seq], self._began = None, seq
         try:
-            id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq), self._number)
+            id = self._driver.services.ask(form.name, request, partial(self._answered, seq, form), self._number)
         except DistkvError:
             self._open.pop(seq, None)
             raise
@@ -90,9 +85,9 @@ class TokenRequests:
         id = self._open.pop(seq)
         if id is not None:
             self._driver.services.withdraw(id)
-        is_watch = seq in self._watches
-        self._watches.discard(seq)
-        self._send(encode_end(seq) if is_watch else encode_error(seq, CancelledError("the request was stopped")))
+        is_lasting = seq in self._lasting
+        self._lasting.discard(seq)
+        self._send(encode_end(seq) if is_lasting else encode_error(seq, CancelledError("the request was stopped")))
         return True
 
     def end(self) -> None:
@@ -104,28 +99,24 @@ class TokenRequests:
 
     # -- inside
 
-    def _answered(self, seq: int, result: ServiceReply) -> None:
+    def _answered(self, seq: int, form: ServiceForm, result: ServiceResult) -> None:
         """By the service: at once, or later, from wherever it is found that the answer may leave."""
         if seq not in self._open:
             return
-        if isinstance(result, TokensChanged):
-            self._nursery.start_soon(self._send_items, seq, result)
+        if isinstance(result, ServiceItems):
+            self._nursery.start_soon(self._send_items, seq, form, result)
             return
         del self._open[seq]
-        self._watches.discard(seq)
+        self._lasting.discard(seq)
         if isinstance(result, DistkvError):
             self._driver.counters[f"refused_{result.code}"] += 1
             self._send(encode_error(seq, result), is_first=self._began == seq)
-        elif not isinstance(result, Mapping):
-            fields, raw = reply_fields(result)
-            self._send(encode_result({"seq": seq, **fields}, raw), is_first=self._began == seq)
+        elif isinstance(result, ServiceReply):
+            self._send(_encode(seq, form, result), is_first=self._began == seq)
 
-    async def _send_items(self, seq: int, changed: TokensChanged) -> None:
-        frames = []
-        for item in changed.items:
-            fields, raw = reply_fields(item)
-            frames.append(encode_result({"seq": seq, **fields}, raw))
-        if changed.is_complete:
+    async def _send_items(self, seq: int, form: ServiceForm, some: ServiceItems) -> None:
+        frames = [_encode(seq, form, item) for item in some.items]
+        if some.is_complete:
             frames.append(encode_mark(seq, Mark.UP_TO_DATE))
         await self._sender.flush()
         await self._sender.send(b"".join(frames))
@@ -139,3 +130,8 @@ class TokenRequests:
             self._sender.add(reply, 0)
         elif not self._sender.send_nowait(reply):
             self._nursery.start_soon(self._sender.send, reply)
+
+
+def _encode(seq: int, form: ServiceForm, reply: ServiceReply) -> bytes:
+    fields, raw = form.reply_fields(reply)
+    return encode_result({"seq": seq, **fields}, raw)

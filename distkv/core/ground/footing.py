@@ -1,0 +1,73 @@
+"""What services stand on: the part of a node that the ground sees.
+
+Knows: what of a node the ground has to ask, and of its store.  Does not know who answers (`core.node_footing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from distkv.core.ground.machine import Entries
+from distkv.core.ground.slots import Slots
+from distkv.core.turn import Turn
+from distkv.model.event import NodeName
+
+
+class Footing(Protocol):
+    """One node."""
+
+    @property
+    def me(self) -> NodeName:
+        """Its name."""
+
+    @property
+    def life(self) -> int:
+        """That of its directory."""
+
+    @property
+    def created(self) -> float:
+        """When the network was founded, seconds since 1970; 0: it belongs to none."""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients are served; services work meanwhile, and only then."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the disk is known to be an old one."""
+
+    @property
+    def state(self) -> str:
+        """The state that people are told."""
+
+    @property
+    def slots(self) -> Slots:
+        """What services keep; the ground changes it."""
+
+    @property
+    def registry_changes(self) -> int:
+        """How often it may have changed who belongs to the network."""
+
+    def is_registered(self, name: NodeName) -> bool:
+        """Whether a node belongs to the network."""
+
+    def registered(self) -> frozenset[NodeName]:
+        """Who does."""
+
+    def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
+        """Those of some nodes that seem alive."""
+
+    def entries(self, service: str) -> Entries:
+        """What the store has of a service."""
+
+    def take_entry_changes(self) -> Iterable[tuple[str, str]]:
+        """Of which services (the first of each pair) which entries (the second) may have changed since the last time;
+        the first time it is none."""
+
+    def write(self, service: str, key: str, value: bytes | None, turn: Turn) -> None:
+        """Write an entry, or delete it, as an ordinary event of the store.
+
+        Raises:
+            RequestError: it is refused, and nothing is changed.
+        """

@@ -1,0 +1,119 @@
+"""What the machine of a service is told, and what it must offer to be one.
+
+Knows: the form of a service's machine.  Does not know a service, nor the node around it (`services`).
+
+A service runs on every node that has it, and knows nothing but this: what clients ask it, what the same service of
+other nodes tells and asks it, its slots, its entries in the store, who is there, and the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.model.event import NodeName
+
+
+@attrs.frozen(slots=True)
+class ServiceWoken:
+    """The time in `wake_ms` came."""
+
+
+@attrs.frozen(slots=True)
+class EntryChanged:
+    """An entry of this service in the store may be another, by whichever node; look it up (`ServiceGround.entries`)."""
+
+    key: str
+    """Empty: that at the service's own path."""
+
+
+@attrs.frozen(slots=True)
+class NodesChanged:
+    """Other nodes are registered than before, or seem alive; look them up (`ServiceGround.nodes`)."""
+
+
+Setting: TypeAlias = int | float | str
+"""As people are shown it."""
+
+ServiceInput: TypeAlias = (
+    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | NodeAsked | NodeGaveUp | Replied | EntryChanged
+    | NodesChanged | ServiceWoken
+)
+
+
+class Entries(Protocol):
+    """What the store has of a service, always as it is now."""
+
+    def versions(self, key: str) -> tuple[bytes | None, ...]:
+        """Of an entry: the winner, then what lost against it, each packed, or None where it deleted the entry. Empty:
+        there is none, or it is forgotten that it was deleted."""
+
+    def all_keys(self) -> Iterator[str]:
+        """Of all that are there and not deleted, in order, but that at the service's own path."""
+
+
+class NetworkNodes(Protocol):
+    """Who belongs to the network, always as it was seen last."""
+
+    @property
+    def registered(self) -> frozenset[NodeName]:
+        """All nodes that belong to it, this one included."""
+
+    @property
+    def alive(self) -> frozenset[NodeName]:
+        """Those of them that seem alive, but this one. It is looked at once a second at the most."""
+
+
+@attrs.frozen(slots=True)
+class ServiceGround:
+    """What a machine stands on when it begins, and until it begins anew."""
+
+    me: NodeName
+    life: int
+    """That of the directory."""
+    created: float
+    """When the network was founded, seconds since 1970."""
+    slots: Mapping[str, bytes]
+    """What was kept. None may mean that there never was any, or that it is lost or void: whoever has promised something
+    must then act as one whose disk is new."""
+    entries: Entries
+    nodes: NetworkNodes
+
+
+class ServiceMachine(Protocol):
+    """A service on one node, as a pure machine.
+
+    It must not raise for what a client or another node said. One that raises is off until the next start, and nothing
+    of that step is done.
+    """
+
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
+        """Begin anew, with what was kept: nothing that was known before counts, and no request from before is open."""
+
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        """Take one input. What follows from it is taken by the turn.
+
+        The time may have jumped far beyond `wake_ms`: the deadline of a timer does not move while the machine sleeps,
+        so look at the time at every input.
+        """
+
+    def wake_ms(self) -> int | None:
+        """When it wants to be woken, if nothing happens before, by the clock of `boot_ms`; None: not at all."""
+
+    def statistics(self) -> Mapping[str, object]:
+        """What people are shown of it."""
+
+    def alike(self) -> Mapping[str, Setting]:
+        """Those of its settings that all nodes should have alike, by their keys in the configuration."""
+
+    def check(self) -> None:
+        """For tests: whether what it promises holds.
+
+        Raises:
+            BrokenInvariantError: it does not.
+        """

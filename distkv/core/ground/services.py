@@ -1,0 +1,294 @@
+"""The services of this node: who is asked and told what, and what becomes of what they want.
+
+Knows: which services there are, and when they may work.  Does not know what any of them does.
+
+They work while the node serves clients. Before that it may find out that its disk is an old one, and what it promised
+then is void: so nothing is promised until this is known. Whenever the slots become void, each begins anew without any.
+
+Invariant: a machine is never given an input before `begin`, and keeps nothing but its slots over a restart; every
+request is answered by its machine, or refused here. Of a step that fails nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, assert_never
+
+from distkv.core.ground.footing import Footing
+from distkv.core.ground.machine import (
+    EntryChanged,
+    NodesChanged,
+    ServiceGround,
+    ServiceInput,
+    ServiceMachine,
+    ServiceWoken,
+)
+from distkv.core.ground.mounted import Mounted
+from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
+from distkv.core.ground.seen_nodes import SeenNodes
+from distkv.core.ground.turn import AnsweredNode, AskedOfNode, Effect, EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ready import (
+    Answer,
+    NodeTold,
+    Note,
+    Rng,
+    ServiceAsked,
+    ServiceContinued,
+    ServiceTell,
+    ServiceWithdrawn,
+)
+from distkv.core.turn import Turn
+from distkv.errors import InternalError, NotReadyError, RequestError, place_of
+from distkv.model.invariant import must
+
+FIRST_MAX: Final = 1 << 40
+"""The numbers of questions to other nodes begin at one of so many, so that nobody can guess them."""
+
+
+class Services:
+    """All of them; a node may have none."""
+
+    def __init__(self, footing: Footing, machines: Mapping[str, ServiceMachine], rng: Rng) -> None:
+        """`machines`: each by the name of its service."""
+        self._footing: Final = footing
+        self._rng: Final = rng
+        self._mounted: Final = {name: Mounted(name, machine, self._new_calls()) for name, machine in machines.items()}
+        """Those that have not failed."""
+        self._nodes: Final = SeenNodes(footing)
+        self._due_ms: int | None = None
+        """When the first of them wants to be woken. Kept, because it is asked for after every write."""
+        self._is_working = False
+        self._void_count = 0
+        self._was_stale = False
+        self._failed: Final = set[str]()
+        """The services that are off until the next start."""
+        self._open: Final[dict[int, str]] = {}
+        """The requests that are not answered, and whom they ask."""
+        self._ahead_ms = 0
+        """By how much the clock that goes on while the machine sleeps is ahead of the monotonic one."""
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """The services that are off until the next start, because they failed."""
+        return frozenset(self._failed)
+
+    def begin(self, *, is_void: bool) -> None:
+        """The log is replayed; `is_void`: what is on the disk was promised in a life that is over."""
+        self._was_stale = self._footing.is_stale and not is_void
+
+    def take(self, what: ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold, turn: Turn) -> None:
+        """Hand an input to its machine, if there is one and it may work."""
+        mounted = self._mounted.get(what.service)
+        if isinstance(what, ServiceAsked):
+            self._open[what.id] = what.service
+            refusal = self._refusal(what.service, mounted)
+            if refusal is not None:
+                self._answer(Answer(what.id, refusal), turn)
+                return
+        elif isinstance(what, ServiceWithdrawn):
+            if self._open.pop(what.id, None) is None:
+                return  # it was answered meanwhile
+        elif isinstance(what, ServiceContinued):
+            if what.id not in self._open:
+                return
+        elif not self._admit(what, mounted, turn):
+            return
+        if mounted is None or not self._is_working:
+            return
+        if isinstance(what, NodeTold) and NodeCalls.is_for(what.body):
+            self._do_calls(mounted, turn, lambda calls, taken: calls.told(what.name, what.body, taken))
+        else:
+            self._carry_out(mounted, what, turn)
+
+    def do_what_is_due(self, turn: Turn) -> None:
+        """See whether they may work (still), and wake those whose time has come; after every input."""
+        self._ahead_ms = turn.boot_ms - turn.now_ms
+        footing = self._footing
+        is_stale = footing.is_stale
+        if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
+            turn.ready.records += footing.slots.void()
+        self._was_stale = is_stale
+        self._begin_or_end(turn)
+        if not self._is_working or not self._mounted:
+            return
+        for name, key in footing.take_entry_changes():
+            if name in self._mounted:
+                self._carry_out(self._mounted[name], EntryChanged(key), turn)
+        if self._nodes.look(turn.now_ms):
+            for mounted in list(self._mounted.values()):
+                self._carry_out(mounted, NodesChanged(), turn)
+        if self._due_ms is None or self._due_ms > turn.boot_ms:
+            return
+        for mounted in list(self._mounted.values()):
+            calls_ms, machine_ms = mounted.calls.wake_ms(), mounted.machine.wake_ms()
+            if calls_ms is not None and calls_ms <= turn.boot_ms:
+                self._do_calls(mounted, turn, lambda calls, taken: calls.woken(taken))
+            if machine_ms is not None and machine_ms <= turn.boot_ms:
+                self._carry_out(mounted, ServiceWoken(), turn)
+
+    def wake_ms(self) -> int | None:
+        """When one of them wants to be woken, by the monotonic clock, as far as the two clocks differ now."""
+        return self._due_ms - self._ahead_ms if self._due_ms is not None and self._is_working else None
+
+    # -- when they work
+
+    def _begin_or_end(self, turn: Turn) -> None:
+        """Begin when clients are served from now on, and again whenever what was kept is void."""
+        slots, is_serving = self._footing.slots, self._footing.is_serving
+        if is_serving == self._is_working and slots.void_count == self._void_count:
+            return
+        self._is_working, self._void_count = is_serving, slots.void_count
+        for id in list(self._open):
+            self._answer(Answer(id, self._not_ready()), turn)
+        if is_serving:
+            self._footing.take_entry_changes()  # each looks at all there is when it begins
+            self._nodes.look(turn.now_ms)
+            for mounted in list(self._mounted.values()):
+                self._begin(mounted, turn)
+            self._see_when_due()
+
+    def _begin(self, mounted: Mounted, turn: Turn) -> None:
+        """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
+        footing, name = self._footing, mounted.name
+        slots = dict(footing.slots.of(name))
+        mounted.calls = self._new_calls(slots.pop(BOOT_SLOT, None))
+        ground = ServiceGround(
+            footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes
+        )
+        taken = ServiceTurn(name, turn.boot_ms, turn.wall)
+        try:
+            mounted.machine.begin(taken, ground)
+        except Exception as error:
+            self._contain(name, error, turn)
+            return
+        self._do(mounted, taken, turn)
+        self._carry_out_own(mounted, turn)
+
+    def _new_calls(self, kept: bytes | None = None) -> NodeCalls:
+        footing = self._footing
+        return NodeCalls(footing.me, footing.life, kept, lambda: int(self._rng.random() * FIRST_MAX))
+
+    def _refusal(self, name: str, mounted: Mounted | None) -> RequestError | None:
+        if name in self._failed:
+            return self._off(name)
+        if mounted is None:
+            return RequestError(f"{self._footing.me} has no service {name}: ask for one that this release has")
+        return None if self._is_working else self._not_ready()
+
+    def _not_ready(self) -> NotReadyError:
+        footing = self._footing
+        return NotReadyError(f"{footing.me} is {footing.state}, and its services begin anew; ask again in a moment")
+
+    def _admit(self, what: NodeTold, mounted: Mounted | None, turn: Turn) -> bool:
+        """Whether what a node says counts; it is dropped otherwise, and counted."""
+        footing = self._footing
+        dropped = ""
+        if mounted is None:
+            dropped = "service_unknown"
+        elif what.name == footing.me or not footing.is_registered(what.name):
+            dropped = "service_stranger"
+        elif not self._is_working:
+            dropped = "service_not_ready"
+        if dropped:
+            turn.ready.note(dropped, node=what.name, service=what.service)
+        return not dropped
+
+    # -- one step
+
+    def _carry_out(self, mounted: Mounted, what: ServiceInput, turn: Turn) -> None:
+        self._step(mounted, what, turn)
+        self._carry_out_own(mounted, turn)
+        self._see_when_due()
+
+    def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
+        """What it asked and answered itself meanwhile, and what follows from that."""
+        while (what := mounted.calls.next_own()) is not None:
+            self._step(mounted, what, turn)
+
+    def _step(self, mounted: Mounted, what: ServiceInput, turn: Turn) -> None:
+        if mounted.name in self._failed:
+            return  # a moment ago
+        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+        try:
+            mounted.machine.step(taken, what)
+        except Exception as error:
+            self._contain(mounted.name, error, turn)
+            return
+        self._do(mounted, taken, turn)
+
+    def _do_calls(
+        self, mounted: Mounted, turn: Turn, happens: Callable[[NodeCalls, ServiceTurn], list[CallInput]]
+    ) -> None:
+        """Something happens to the calls of a service; it is told what follows from that."""
+        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+        found = happens(mounted.calls, taken)
+        self._do(mounted, taken, turn)
+        for what in found:
+            self._step(mounted, what, turn)
+        self._carry_out_own(mounted, turn)
+        self._see_when_due()
+
+    def _contain(self, name: str, error: Exception, turn: Turn) -> None:
+        """A machine failed in the midst of a step: what it holds may be half of something. Nothing of that step leaves,
+        and this service is off until the next start, which begins with what is on the disk. The node goes on."""
+        del self._mounted[name]
+        self._failed.add(name)
+        turn.ready.note("service_failed", service=name, error=f"{type(error).__name__}: {error}", at=place_of(error))
+        for id in [id for id, service in self._open.items() if service == name]:
+            self._answer(Answer(id, self._off(name)), turn)
+        self._see_when_due()
+
+    def _off(self, name: str) -> InternalError:
+        return InternalError(
+            f"the service {name} of {self._footing.me} has failed, and is off: the log of the server says why;"
+            " start the server again"
+        )
+
+    def _see_when_due(self) -> None:
+        found = [ms for mounted in self._mounted.values() if (ms := mounted.wake_ms()) is not None]
+        self._due_ms = min(found, default=None)
+
+    # -- what it wants
+
+    def _do(self, mounted: Mounted, taken: ServiceTurn, turn: Turn) -> None:
+        for effect in taken.effects:
+            self._do_one(mounted, effect, turn)
+
+    def _do_one(self, mounted: Mounted, effect: Effect, turn: Turn) -> None:
+        match effect:
+            case SlotKept(key=key, value=value):
+                turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
+            case ServiceTell():
+                turn.ready.tells.append(effect)
+            case AskedOfNode() | AnsweredNode():
+                after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+                mounted.calls.take(effect, after)
+                self._do(mounted, after, turn)
+            case EntryWritten():
+                self._write(mounted, effect, turn)
+            case Answer():
+                self._answer(effect, turn)
+            case Note():
+                turn.ready.notes.append(effect)
+            case _:
+                assert_never(effect)
+
+    def _write(self, mounted: Mounted, written: EntryWritten, turn: Turn) -> None:
+        try:
+            self._footing.write(mounted.name, written.key, written.value, turn)
+        except RequestError as error:
+            mounted.calls.reply(Replied(written.purpose, error))
+
+    def _answer(self, answer: Answer, turn: Turn) -> None:
+        if answer.id in self._open:  # else it was withdrawn, or answered before
+            turn.ready.answers.append(answer)
+            if answer.is_last:
+                del self._open[answer.id]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for mounted in self._mounted.values():
+            mounted.calls.check()
+            mounted.machine.check()
+        must(self._mounted.keys().isdisjoint(self._failed), "what failed is off")
+        must(set(self._open.values()) <= self._mounted.keys(), "whoever waits, waits for a service that is there")

@@ -1,0 +1,109 @@
+"""One step of a service: the time, and what the service wants done, in its order.
+
+Knows: every effect of a service.  Does not know what becomes of it (`services`).
+
+Invariant: what is taken here is carried out as one step when the machine is done: all slots of it are kept, or none,
+and what it tells and answers leaves when they are on the disk, unless it says that it does not wait for that. Of a step
+that fails nothing is carried out.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from distkv.core.ground.calls import CallKey
+from distkv.core.ready import Answer, Note, ServiceResult, ServiceTell
+from distkv.model.event import NodeName
+
+
+@attrs.frozen(slots=True)
+class SlotKept:
+    """A value is kept under a key, durably; None: not any more."""
+
+    key: str
+    value: bytes | None
+
+
+@attrs.frozen(slots=True)
+class EntryWritten:
+    """An entry of this service in the store has a value from now on; None: it is deleted."""
+
+    key: str
+    value: bytes | None
+    purpose: object = None
+
+
+@attrs.frozen(slots=True)
+class AskedOfNode:
+    """The same service of a node is asked something."""
+
+    node: NodeName
+    body: bytes
+    purpose: object
+    patience_ms: int
+
+
+@attrs.frozen(slots=True)
+class AnsweredNode:
+    """A question of a node is answered."""
+
+    call: CallKey
+    body: bytes
+    waits: bool = True
+
+
+Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | Answer | Note
+
+
+@attrs.define(slots=True)
+class ServiceTurn:
+    """What a machine is handed with each input."""
+
+    service: str
+    """Whose turn it is."""
+    boot_ms: int
+    """Milliseconds of a clock that goes on while the machine sleeps; they mean nothing on another node, or after a
+    restart of the system."""
+    wall: float
+    """Seconds since 1970; only ever stored or shown."""
+    effects: list[Effect] = attrs.field(factory=list)
+    """In their order."""
+
+    def keep(self, key: str, value: bytes | None) -> None:
+        """Keep a value under a key, durably; None: not any more."""
+        self.effects.append(SlotKept(key, value))
+
+    def tell(self, node: NodeName, body: bytes, *, waits: bool = True) -> None:
+        """Tell the same service of another node something. It may get lost, and nobody hears of that. With
+        `waits=False` it may leave before the disk has this step, and must promise nothing of it."""
+        self.effects.append(ServiceTell(node, self.service, body, waits))
+
+    def answer(self, id: int, result: ServiceResult, *, is_last: bool = True, waits: bool = True) -> None:
+        """Answer a request, whose id `ServiceAsked` gave; nothing happens when nobody waits for it. `waits`: see
+        `tell`."""
+        self.effects.append(Answer(id, result, is_last, waits))
+
+    def ask_node(self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int) -> None:
+        """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice. The
+        answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`."""
+        self.effects.append(AskedOfNode(node, body, purpose, patience_ms))
+
+    def answer_node(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
+        """Answer what `NodeAsked` asked; nothing happens when nobody waits for it. `waits`: see `tell`."""
+        self.effects.append(AnsweredNode(call, body, waits))
+
+    def write(self, key: str, value: bytes, purpose: object = None) -> None:
+        """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the
+        service's path; empty: that path. The value is packed. A write that is refused comes back as
+        `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`."""
+        self.effects.append(EntryWritten(key, value, purpose))
+
+    def delete(self, key: str, purpose: object = None) -> None:
+        """Delete such an entry."""
+        self.effects.append(EntryWritten(key, None, purpose))
+
+    def note(self, id: str, **fields: object) -> None:
+        """Something worth counting, under a stable id."""
+        self.effects.append(Note(id, fields))

@@ -1,0 +1,105 @@
+"""A node as its services see it.
+
+Knows: where in a node each thing is that `ground.footing` names.  Does not know services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from distkv.core.ground.slots import Slots
+from distkv.core.node import Node
+from distkv.core.registry import service_path
+from distkv.core.turn import Turn
+from distkv.core.update import Store
+from distkv.model.event import Kind, NodeName
+from distkv.wire.values import check_value
+
+
+class NodeFooting:
+    """See `Footing`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Final = node
+
+    @property
+    def me(self) -> NodeName:
+        return self._node.store.me
+
+    @property
+    def life(self) -> int:
+        return self._node.store.own.life or 0
+
+    @property
+    def created(self) -> float:
+        network = self._node.store.registry.network
+        return 0.0 if network is None else network.created
+
+    @property
+    def is_serving(self) -> bool:
+        return self._node.is_serving
+
+    @property
+    def is_stale(self) -> bool:
+        return self._node.store.own.is_stale
+
+    @property
+    def state(self) -> str:
+        return self._node.state
+
+    @property
+    def slots(self) -> Slots:
+        return self._node.store.kept
+
+    @property
+    def registry_changes(self) -> int:
+        return self._node.store.registry.changes
+
+    def is_registered(self, name: NodeName) -> bool:
+        return name in self._node.store.registry.nodes
+
+    def registered(self) -> frozenset[NodeName]:
+        return frozenset(self._node.store.registry.nodes)
+
+    def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
+        return frozenset(self._node.recovery.alive(names, now_ms))
+
+    def entries(self, service: str) -> ServiceEntries:
+        return ServiceEntries(self._node.store, service)
+
+    def take_entry_changes(self) -> Iterable[tuple[str, str]]:
+        registry = self._node.store.registry
+        found = registry.service_changes
+        if found is None or found:
+            registry.service_changes = {}
+        return found or ()
+
+    def write(self, service: str, key: str, value: bytes | None, turn: Turn) -> None:
+        store, path = self._node.store, service_path(service, key)
+        if value is not None:
+            check_value(value)
+        entry = store.tree.get(path)
+        if value is None and (entry is None or entry.head.kind is not Kind.SET):
+            return
+        self._node.begin_life_if_due(turn)
+        kind = Kind.DELETE if value is None else Kind.SET
+        self._node.publish(store.write(path, kind, value or b"", turn.wall, entry), turn)
+
+
+class ServiceEntries:
+    """See `Entries`."""
+
+    def __init__(self, store: Store, service: str) -> None:
+        self._store: Final = store
+        self._service: Final = service
+
+    def versions(self, key: str) -> tuple[bytes | None, ...]:
+        entry = self._store.tree.get(service_path(self._service, key))
+        events = () if entry is None else (entry.head, *entry.losers)
+        return tuple([event.value if event.kind is Kind.SET else None for event in events])
+
+    def all_keys(self) -> Iterator[str]:
+        for name, is_there, _ in self._store.tree.names(service_path(self._service)):
+            if is_there and isinstance(name, str):
+                yield name

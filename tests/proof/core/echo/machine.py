@@ -1,0 +1,179 @@
+"""A small service, built like a real one: it shows that the ground has what a service needs.
+
+It counts what it is asked, keeps the count, lets another node say it back, and gives names to all nodes.
+
+Knows: the form of a service's machine.  Does not know the node around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from distkv.core.ground.machine import (
+    EntryChanged,
+    NodesChanged,
+    ServiceGround,
+    ServiceInput,
+    ServiceWoken,
+    Setting,
+)
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.errors import DistkvError, NotFoundError
+from distkv.model.event import NodeName
+from distkv.wire.values import NIL, pack_value, unpack_value
+from tests.proof.wire.echo import EchoAsk, EchoChanged, EchoHeard, EchoName, EchoNamed, EchoWatch
+
+ECHO: Final = "echo"
+PATIENCE_MS: Final = 10_000
+SILENCE: Final = b"say nothing"
+"""To this no echo comes back."""
+
+
+class Echo:
+    """Asked `{to}`, it keeps how often it was asked and tells that node, whose echo keeps what it was told and tells it
+    back, and only then it answers. Asked `{wake_ms}`, it answers when that time has come. Asked `{entry}`, it
+    writes that into the store and answers twice; asked `{key, value}`, it writes, or deletes, an entry by that key, and
+    answers only when that is refused. Asked `{node, question}`, it asks that node, whose echo says it backwards, and
+    answers with what it heard. Asked anything else, it refuses."""
+
+    def __init__(self, length: int = 5) -> None:
+        self.length = length
+        self.restored: list[dict[str, bytes]] = []
+        """The slots of each `begin`."""
+        self.entries: list[bytes] = []
+        """What it found at its own path in the store, whenever that changed."""
+        self.ground: ServiceGround | None = None
+        self.inputs: list[tuple[int, ServiceInput]] = []
+        """What it was given since then, and when."""
+        self._slots: dict[str, bytes] = {}
+        self._open: dict[int, int] = {}
+        """Who waits for the echo of which count."""
+        self._wakes: dict[int, int] = {}
+        """Who waits for which time."""
+        self._named: dict[str, list[int]] = {}
+        """Who waits until a name is given."""
+        self._watches: dict[int, dict[str, str]] = {}
+        """Who is told of names, and what each was told."""
+        self._can_take: set[int] = set()
+        """Which of them have taken what they were told."""
+
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:  # noqa: ARG002
+        self.ground = ground
+        slots = dict(ground.slots)
+        self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
+        self._named, self._watches, self._can_take = {}, {}, set()
+        self.restored.append(slots)
+
+    @property
+    def count(self) -> int:
+        return int(self._slots.get("count", b"0"))
+
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        self.inputs.append((turn.boot_ms, what))
+        match what:
+            case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
+                turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
+            case ServiceAsked(id=id, request=EchoName(name=name, text=text)):
+                self._named.setdefault(name, []).append(id)
+                if text is None:
+                    turn.delete(name, ("wrote", id))
+                else:
+                    turn.write(name, pack_value(text), ("wrote", id))
+            case ServiceAsked(id=id, request=EchoWatch()):
+                self._watches[id] = {}
+                self._tell_watch(turn, id, is_first=True)
+            case ServiceAsked(id=id, request={"to": str(name)}):
+                count = self.count + 1
+                self._open[count] = id
+                self._keep(turn, "count", b"%d" % count)
+                self._keep(turn, "asked", b"%d" % count)
+                turn.tell(NodeName(name), b"ask %d" % count)
+            case ServiceAsked(id=id, request={"wake_ms": int(wake_ms)}):
+                self._wakes[id] = wake_ms
+            case ServiceAsked(id=id, request={"entry": bytes(value)}):
+                turn.write("", value)
+                turn.answer(id, {"written": True}, is_last=False)
+            case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value)}):
+                turn.write(key, value, ("wrote", id))
+            case ServiceAsked(id=id, request={"key": str(key)}):
+                turn.delete(key, ("wrote", id))
+            case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body)}):
+                turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS)
+            case ServiceAsked(id=id):
+                turn.answer(id, NotFoundError("this is no question for an echo"))
+            case ServiceWithdrawn(id=id):
+                self._wakes.pop(id, None)
+                self._watches.pop(id, None)
+                self._open = {count: other for count, other in self._open.items() if other != id}
+            case NodeTold(name=name, body=body):
+                self._told(turn, name, *body.split())
+            case ServiceContinued(id=id) if id in self._watches:
+                self._can_take.add(id)
+                self._tell_watch(turn, id)
+            case ServiceContinued(id=id):
+                turn.answer(id, {"continued": True})
+            case NodeAsked(call=call, body=body):
+                if body != SILENCE:
+                    turn.answer_node(call, bytes(reversed(body)))
+            case Replied(purpose=(_, int(id)), reply=DistkvError() as error):
+                turn.answer(id, error)
+            case Replied(purpose=("text", int(id)), reply=bytes(reply)):
+                turn.answer(id, EchoHeard(reply.decode()))
+            case Replied(purpose=(_, int(id)), reply=reply):
+                turn.answer(id, {"reply": reply})
+            case EntryChanged(key=""):
+                assert self.ground is not None
+                self.entries += [value for value in self.ground.entries.versions("") if value is not None]
+            case EntryChanged(key=name):
+                for id in self._named.pop(name, ()):
+                    turn.answer(id, EchoNamed(name, self._names().get(name)))
+                for id in list(self._can_take):
+                    self._tell_watch(turn, id)
+            case NodesChanged() | NodeGaveUp() | Replied():
+                pass  # a test looks for itself
+            case ServiceWoken():
+                due = [id for id, ms in self._wakes.items() if ms <= turn.boot_ms]
+                for id in due:
+                    turn.answer(id, {"late_ms": turn.boot_ms - self._wakes.pop(id)})
+            case _:
+                assert_never(what)
+
+    def wake_ms(self) -> int | None:
+        return min(self._wakes.values(), default=None)
+
+    def statistics(self) -> Mapping[str, object]:
+        return {"count": self.count}
+
+    def alike(self) -> Mapping[str, Setting]:
+        return {"echo.length": self.length}
+
+    # -- inside
+
+    def _names(self) -> dict[str, str]:
+        """All names, and their texts."""
+        assert self.ground is not None
+        entries = self.ground.entries
+        return {key: str(unpack_value(entries.versions(key)[0] or NIL)) for key in entries.all_keys()}
+
+    def _tell_watch(self, turn: ServiceTurn, id: int, *, is_first: bool = False) -> None:
+        before, now = self._watches[id], self._names()
+        names = [name for name in sorted({**before, **now}) if before.get(name) != now.get(name)]
+        changed = [EchoNamed(name, now.get(name)) for name in names]
+        if changed or is_first:
+            self._watches[id] = now
+            self._can_take.discard(id)
+            turn.answer(id, EchoChanged(tuple(changed), is_complete=is_first), is_last=False)
+
+    def _told(self, turn: ServiceTurn, name: NodeName, kind: bytes, count: bytes) -> None:
+        self._keep(turn, f"{kind.decode()} of {name}", count)
+        if kind == b"ask":
+            turn.tell(name, b"echo " + count)
+        elif int(count) in self._open:
+            turn.answer(self._open.pop(int(count)), {"count": int(count), "by": name})
+
+    def _keep(self, turn: ServiceTurn, key: str, value: bytes) -> None:
+        self._slots[key] = value
+        turn.keep(key, value)

@@ -1,0 +1,110 @@
+"""What the echo is asked and answers.
+
+Knows: the fields of that.  Does not know who says it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from distkv.errors import RequestError
+from distkv.model.lean import lean_value
+from distkv.wire import packing
+from distkv.wire.fields import Fields, read_node
+from distkv.wire.row import ReplyForm, RequestRow
+from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
+
+TEXT_CHARS_MAX: Final = 1000
+
+
+@lean_value
+class EchoAsk(ServiceRequest):
+    """Have the echo of a node say a text backwards."""
+
+    seq: int
+    node: str
+    text: str
+
+
+@lean_value
+class EchoName(ServiceRequest):
+    """Give the text of a name to all nodes; none: take it away."""
+
+    seq: int
+    name: str
+    text: str | None = None
+
+
+@lean_value
+class EchoWatch(ServiceRequest):
+    """Be told all names with their texts, and then what changes."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
+class EchoHeard(ServiceReply):
+    """What came back."""
+
+    text: str
+
+
+@attrs.frozen(slots=True)
+class EchoNamed(ServiceReply):
+    """A name, and its text; None: it has none any more."""
+
+    name: str
+    text: str | None
+
+
+@attrs.frozen(slots=True)
+class EchoChanged(ServiceItems):
+    """Some of the items of a watch."""
+
+    items: tuple[EchoNamed, ...]
+    is_complete: bool = False
+
+
+def _text(fields: Fields, name: str) -> str:
+    text = fields.get(name)
+    if type(text) is not str or not text or len(text) > TEXT_CHARS_MAX:
+        raise RequestError(f"the field {name!r} must be text of 1 to {TEXT_CHARS_MAX} characters")
+    return text
+
+
+def _read_ask(seq: int, fields: Fields, _: bytes) -> EchoAsk:
+    return EchoAsk(seq, read_node(fields.get("node"), "node"), _text(fields, "text"))
+
+
+def _write_ask(request: EchoAsk, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"node": request.node, "text": request.text}
+
+
+def _read_name(seq: int, fields: Fields, _: bytes) -> EchoName:
+    return EchoName(seq, _text(fields, "name"), _text(fields, "text") if "text" in fields else None)
+
+
+def _write_name(request: EchoName, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"name": request.name} | ({} if request.text is None else {"text": request.text})
+
+
+def _reply_fields(reply: EchoHeard | EchoNamed) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
+    if isinstance(reply, EchoHeard):
+        return {"text": reply.text}, {}
+    return {"name": reply.name}, {"text": packing.pack(reply.text)}
+
+
+FORM: Final = ServiceForm(
+    "echo",
+    (
+        RequestRow("echo_ask", EchoAsk, _read_ask, _write_ask, ReplyForm.LATER),
+        RequestRow("echo_name", EchoName, _read_name, _write_name, ReplyForm.LATER),
+        RequestRow("echo_watch", EchoWatch, lambda seq, _, __: EchoWatch(seq), lambda _, __, ___: None, ReplyForm.OPEN),
+    ),
+    _reply_fields,
+    when_off="this node has no echo: set chain.length to more than 2",
+    logged=lambda request: f"echo_name name={request.name!r}" if isinstance(request, EchoName) else "",
+)

@@ -1,0 +1,324 @@
+"""What the ground gives each service: entries by key, who is there, and calls between nodes.
+
+Knows: replicas whose services talk, and the echo.  Does not know disks, sockets or a transport.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from distkv.core.ground.call_parts import BODY_BYTES_MAX, KEPT_MS, PART_BYTES
+from distkv.core.ground.calls import CHECK_MS
+from distkv.core.ground.machine import EntryChanged, NodesChanged
+from distkv.core.ground.node_calls import BOOT_SLOT, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp
+from distkv.core.ready import MembersSeen, NodeTold, Ready, ServiceAsked, ServiceResult, Wake
+from distkv.core.registry import Registration, node_path, service_path
+from distkv.core.replica import Replica
+from distkv.errors import BadValueError, PeerError, TooLargeError
+from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
+from distkv.model.path import Path
+from distkv.wire import packing
+from distkv.wire.calls import CallAnswered, call_list
+from distkv.wire.message import EventRecord, Record, SlotRecord
+from distkv.wire.values import pack_value
+from tests.profiles import seeds
+from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
+from tests.unit.core.test_services import WALL, A, B, asked, made, serving, step
+
+ONE, TWO = pack_value(1), pack_value(2)
+
+
+def by_b(path: Path, value: bytes | None, number: int) -> Event:
+    kind = Kind.DELETE if value is None else Kind.SET
+    return Event(path, kind, value or b"", ((B, first_tick(7) + number),), Tock(50 + number), WALL)
+
+
+# -- entries ------------------------------------------------------------------------------------------------------
+
+
+def test_entry_that_is_written_is_told_and_looked_up_in_place() -> None:
+    replica, echo, _ = serving()
+    ready = step(replica, asked(1, key="x", value=ONE))
+    written = [record.event for record in ready.records if isinstance(record, EventRecord)]
+    assert (written[-1].path, written[-1].value) == (service_path(ECHO, "x"), ONE)
+    assert [what for _, what in echo.inputs if isinstance(what, EntryChanged)] == [EntryChanged("x")]
+    assert echo.ground is not None
+    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.all_keys()]) == ((ONE,), ["x"])
+
+
+def test_entry_that_is_deleted_is_among_the_keys_no_more() -> None:
+    replica, echo, _ = serving()
+    step(replica, asked(1, key="x", value=ONE))
+    step(replica, asked(2, key="y", value=TWO))
+    step(replica, asked(3, key="x"))
+    assert echo.ground is not None
+    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.all_keys()]) == ((None,), ["y"])
+
+
+def test_deletion_of_what_is_not_there_is_no_change() -> None:
+    replica, _, _ = serving()
+    assert step(replica, asked(1, key="x")).records == []
+
+
+def test_value_that_cannot_be_stored_comes_back_with_its_purpose() -> None:
+    replica, _, _ = serving()
+    ready = step(replica, asked(1, key="x", value=b"\xc1"))
+    assert (ready.records, [type(answer.result) for answer in ready.answers]) == ([], [BadValueError])
+
+
+def test_what_another_node_wrote_is_found_when_the_machine_begins() -> None:
+    _, _, records = serving()
+    echo = Echo()
+    made(echo, [*records, EventRecord(by_b(service_path(ECHO, "x"), ONE, 1), WALL)])
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == (ONE,)
+    assert [what for _, what in echo.inputs if isinstance(what, EntryChanged)] == []
+
+
+def test_entries_at_odds_are_all_found_the_winner_first() -> None:
+    _, _, records = serving()
+    path, echo = service_path(ECHO, "x"), Echo()
+    other = Event(path, Kind.SET, TWO, ((NodeName("c"), first_tick(7)),), Tock(90), WALL)
+    made(echo, [*records, EventRecord(by_b(path, ONE, 1), WALL), EventRecord(other, WALL)])
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == (TWO, ONE)
+
+
+@pytest.mark.parametrize("names", [("x", "y"), (5,), (b"x",)])
+def test_what_stands_elsewhere_below_a_service_is_told_to_nobody(names: tuple[Any, ...]) -> None:
+    _, _, records = serving()
+    echo = Echo()
+    event = by_b(Path((None, "service", ECHO, *names)), ONE, 1)
+    made(echo, [*records, EventRecord(event, WALL)])
+    assert echo.ground is not None
+    assert [*echo.ground.entries.all_keys()] == []
+
+
+# -- who is there -------------------------------------------------------------------------------------------------
+
+
+def test_who_is_registered_and_seems_alive_is_looked_up_in_place() -> None:
+    replica, echo, _ = serving()
+    assert echo.ground is not None
+    assert (echo.ground.nodes.registered, echo.ground.nodes.alive) == ({A, B}, frozenset())
+    step(replica, MembersSeen({"b": "b:1"}), 3000)
+    assert echo.ground.nodes.alive == {B}
+    assert [what for _, what in echo.inputs] == [NodesChanged()]
+    step(replica, MembersSeen({}), 3500)
+    assert echo.ground.nodes.alive == {B}, "it is looked at once a second"
+    step(replica, MembersSeen({}), 4000)
+    assert echo.ground.nodes.alive == frozenset()
+    assert [what for _, what in echo.inputs] == [NodesChanged()] * 2
+
+
+# -- calls --------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Pair:
+    """Two nodes, each registered at the other; what they tell each other arrives at once, unless it is lost."""
+
+    nodes: dict[NodeName, tuple[Replica, Echo]] = attrs.field(factory=dict)
+    answers: dict[int, ServiceResult] = attrs.field(factory=dict)
+    is_cut: bool = False
+    is_lost: Callable[[], bool] = lambda: False
+    lost: int = 0
+    """So many words were lost."""
+    largest: int = 0
+    """So many bytes had the longest word."""
+    records: dict[NodeName, list[Record]] = attrs.field(factory=dict)
+    now_ms: int = 1000
+
+    def start(self, name: NodeName) -> None:
+        other = A if name == B else B
+        registration = Registration(7, f"{other}:1", WALL).packed()
+        event = Event(node_path(other), Kind.SET, registration, ((other, first_tick(7)),), Tock(5), WALL)
+        kept = self.records.setdefault(name, [])
+        echo = Echo()
+        if not kept:
+            _, ready = made(Echo(), node=name)
+            kept += [*ready.records, EventRecord(event, WALL)]
+        replica, ready = made(echo, kept, node=name)
+        kept += ready.records
+        self.nodes[name] = replica, echo
+
+    def ask(self, id: int, **request: object) -> None:
+        self.take(A, ServiceAsked(ECHO, id, request))
+
+    def take(self, name: NodeName, what: Any) -> None:
+        replica, _ = self.nodes[name]
+        self.done(name, replica.step(self.now_ms, WALL, what))
+
+    def done(self, name: NodeName, ready: Ready) -> None:
+        self.records[name] += ready.records
+        if name == A:
+            self.answers |= {answer.id: answer.result for answer in ready.answers}
+        for tell in ready.tells:
+            self.largest = max(self.largest, len(tell.body))
+            if self.is_cut or self.is_lost():
+                self.lost += 1
+            else:
+                self.take(tell.name, NodeTold(name, 7, ECHO, tell.body))
+
+    def wait(self, ms: int) -> None:
+        """Let time pass."""
+        for _ in range(ms // 250):
+            self.now_ms += 250
+            for name in self.nodes:
+                self.take(name, Wake())
+
+
+def pair() -> Pair:
+    found = Pair()
+    for name in (A, B):
+        found.start(name)
+    return found
+
+
+def questions(echo: Echo) -> list[bytes]:
+    return [what.body for _, what in echo.inputs if isinstance(what, NodeAsked)]
+
+
+def test_question_to_another_node_is_answered_with_its_purpose() -> None:
+    two = pair()
+    two.ask(1, node="b", question=b"abc")
+    assert two.answers == {1: {"reply": b"cba"}}
+    assert questions(two.nodes[B][1]) == [b"abc"]
+
+
+def test_question_to_this_node_itself_needs_no_bytes() -> None:
+    two = pair()
+    two.is_cut = True
+    two.ask(1, node="a", question=b"abc")
+    assert (two.answers, two.lost) == ({1: {"reply": b"cba"}}, 0)
+
+
+def test_question_that_got_lost_is_asked_again() -> None:
+    two = pair()
+    two.is_cut = True
+    two.ask(1, node="b", question=b"abc")
+    assert (two.answers, two.lost) == ({}, 1)
+    two.is_cut = False
+    two.wait(3 * CHECK_MS)
+    assert two.answers == {1: {"reply": b"cba"}}
+
+
+@pytest.mark.parametrize("node", ["a", "b", "nobody"])
+def test_question_that_nobody_answers_ends_after_its_patience(node: str) -> None:
+    two = pair()
+    two.is_cut = node == "nobody"
+    two.ask(1, node=node, question=SILENCE)
+    two.wait(PATIENCE_MS - 250)
+    assert two.answers == {}
+    two.wait(250)
+    assert isinstance(two.answers[1], PeerError)
+    assert f"{node} did not answer within 10 s" in str(two.answers[1])
+    if node in two.nodes:
+        assert [what for _, what in two.nodes[NodeName(node)][1].inputs if isinstance(what, NodeGaveUp)]
+
+
+def test_question_that_is_too_large_is_refused_at_once() -> None:
+    two = pair()
+    two.ask(1, node="b", question=bytes(BODY_BYTES_MAX + 1))
+    assert isinstance(two.answers[1], TooLargeError)
+
+
+def test_what_is_above_the_bound_waits_until_there_is_room() -> None:
+    two, most = pair(), UNDER_WAY_BYTES // (PART_BYTES + 1)
+    two.is_cut = True
+    for id in range(1, 8):
+        two.ask(id, node="b", question=bytes([id]) * PART_BYTES)
+    assert two.lost == most
+    two.is_cut = False
+    two.wait(3 * CHECK_MS)
+    assert two.answers.keys() == {*range(1, 8)}
+
+
+@pytest.mark.parametrize("size", [PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES, 1 << 20, BODY_BYTES_MAX])
+def test_long_question_and_its_long_answer_go_in_parts(size: int) -> None:
+    two, body = pair(), random.Random(size).randbytes(size)
+    two.ask(1, node="b", question=body)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+    assert questions(two.nodes[B][1]) == [body]
+    assert two.largest < PART_BYTES + 100
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_long_question_comes_through_whatever_gets_lost(seed: int) -> None:
+    two, rng = pair(), random.Random(seed)
+    body = rng.randbytes(5 * PART_BYTES)
+    two.is_lost = lambda: rng.random() < 0.4
+    two.ask(1, node="b", question=body)
+    for _ in range(4):
+        if not two.answers:
+            two.wait(2 * CHECK_MS)
+    two.is_lost = lambda: False
+    two.wait(2 * CHECK_MS)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+
+
+@pytest.mark.parametrize("count", range(1, 10, 2))
+def test_long_question_is_said_again_when_the_other_node_began_anew(count: int) -> None:
+    two, body = pair(), random.Random(1).randbytes(3 * PART_BYTES)
+    words = iter(range(1000))
+    two.is_lost = lambda: next(words) >= count
+    two.ask(1, node="b", question=body)
+    assert two.answers == {}
+    two.start(B)
+    two.is_lost = lambda: False
+    two.wait(5 * CHECK_MS)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+
+
+def test_parts_that_nobody_asks_about_are_forgotten() -> None:
+    two, body = pair(), random.Random(1).randbytes(3 * PART_BYTES)
+    words = iter(range(1000))
+    two.is_lost = lambda: next(words) >= 2
+    two.ask(1, node="b", question=body)
+    two.wait(PATIENCE_MS)
+    assert isinstance(two.answers[1], PeerError)
+    two.is_lost = lambda: False
+    two.wait(KEPT_MS)
+    assert two.nodes[B][0].wake_ms() is None or two.nodes[B][0].wake_ms() > two.now_ms
+
+
+def test_answer_that_is_nonsense_is_the_reply() -> None:
+    two = pair()
+    two.ask(1, node="b", question=SILENCE)
+    (call,) = [what.call for _, what in two.nodes[B][1].inputs if isinstance(what, NodeAsked)]
+    said = b"\xc1" + packing.pack(call_list(CallAnswered(call.boot, call.number, b"\x09")))
+    two.take(A, NodeTold(B, 7, ECHO, said))
+    assert isinstance(two.answers[1], PeerError)
+
+
+def test_answer_to_an_earlier_start_is_told_to_nobody() -> None:
+    two = pair()
+    two.ask(1, node="b", question=SILENCE)
+    (call,) = [what.call for _, what in two.nodes[B][1].inputs if isinstance(what, NodeAsked)]
+    two.start(A)
+    two.ask(2, node="b", question=b"abc")
+    assert two.answers == {2: {"reply": b"cba"}}
+    (later,) = [what.call for _, what in two.nodes[B][1].inputs if isinstance(what, NodeAsked) and what.body == b"abc"]
+    assert later.boot > call.boot
+
+
+def test_number_of_the_start_is_kept_with_the_first_question_and_no_machine_sees_it() -> None:
+    two = pair()
+    two.ask(1, node="b", question=b"abc")
+    kept = [record for record in two.records[A] if isinstance(record, SlotRecord)]
+    assert [record.key for record in kept] == [BOOT_SLOT]
+    assert [record for record in two.records[B] if isinstance(record, SlotRecord)] == []
+    two.start(A)
+    assert two.nodes[A][1].restored == [{}]
+
+
+@pytest.mark.parametrize("body", [b"\xc1", b"\xc1\xc1", b"\xc1\x91\x01", b"\xc1\x93\x03\x01\x90more"])
+def test_word_of_the_ground_that_cannot_be_read_is_counted_and_dropped(body: bytes) -> None:
+    replica, echo, _ = serving()
+    ready = step(replica, NodeTold(B, 7, ECHO, body))
+    assert ([note.id for note in ready.notes], ready.tells, echo.inputs) == (["call_bad"], [], [])
