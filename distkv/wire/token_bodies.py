@@ -13,7 +13,7 @@ from typing import Final
 from distkv.wire import packing
 from distkv.wire.calls import CALLS, CallMessage, CallNumber
 from distkv.wire.declared import BodyReader, Raw, pack
-from distkv.wire.token_states import STATE_MESSAGES, Number, StateMessage
+from distkv.wire.token_states import Number, StateMessage, read_state_message
 
 _BODIES: Final = BodyReader[tuple[int, Raw]](tuple[Number, Raw], "body")
 
@@ -31,7 +31,7 @@ def decode_body(body: bytes) -> tuple[int, StateMessage | CallMessage]:
     """
     life, said = _BODIES.read(body)
     if packing.is_map(bytes(memoryview(said)[:1])):
-        return life, STATE_MESSAGES.read(said)
+        return life, read_state_message(said)
     return life, CALLS.read(said)
 
 

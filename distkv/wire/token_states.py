@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
+from distkv.errors import DecodeError
 from distkv.model.standing import ServerStanding
-from distkv.wire.declared import BodyReader, Bounds, Declared, Hash, Node, field
+from distkv.wire.declared import BodyReader, Bounds, Declared, Hash, Node, Raw, field
 from distkv.wire.token_fields import SERVERS_MAX
 
 JOINT_MAX: Final = 3 * SERVERS_MAX
@@ -190,9 +191,23 @@ class ServerBeat(_StateSaid, tag="beat"):
 
 StateMessage: TypeAlias = TokenHello | FoundingTold | VoteAsked | VoteGiven | LeaderRound | ServerBeat
 
-STATE_MESSAGES: Final = BodyReader[StateMessage](StateMessage, "message")
+_MESSAGES: Final = BodyReader[StateMessage](StateMessage, "message")
 decode_head: Final[Callable[[bytes], StateHead]] = BodyReader[StateHead](StateHead, "state").read
 decode_founding: Final[Callable[[bytes], Founding]] = BodyReader[Founding](Founding, "founding").read
 decode_vote: Final[Callable[[bytes], StateVote]] = BodyReader[StateVote](StateVote, "vote").read
 decode_number: Final[Callable[[bytes], int]] = BodyReader[int](Number, "number").read
 """The slots `life`, `admitted` and `session/ID`."""
+
+
+def read_state_message(data: bytes | Raw) -> StateMessage:
+    """A message.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    message = _MESSAGES.read(data)
+    change = message.change if isinstance(message, LeaderRound) else None
+    # Not in the class: to propose too much is no fault that ends a leader.
+    if change is not None and len(change.opened) + len(change.ended) > CHANGE_SESSIONS_MAX:
+        raise DecodeError(f"a change has more than {CHANGE_SESSIONS_MAX} sessions", "bad_change")
+    return message

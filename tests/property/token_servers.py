@@ -23,7 +23,7 @@ from distkv.core.tokens.state import TokenState, has_majority, state_of
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.declared import pack
-from distkv.wire.token_states import STATE_MESSAGES, Founding, StateMessage, decode_head
+from distkv.wire.token_states import Founding, StateMessage, decode_head, read_state_message
 from tests.property.token_claims import Claim, Observer
 
 LEASE_MS = 1000
@@ -288,7 +288,7 @@ class TokenFleet:
         if not isinstance(message, PartAsked | PartGiven):
             self.observer.says(site.name, site.life, message)
             if self._is_encoding:
-                message = STATE_MESSAGES.read(pack(message))
+                message = read_state_message(pack(message))
         if (site.name, to) in self.cut or self.rng.random() < self.loss:
             return
         sender, life = site.name, site.life

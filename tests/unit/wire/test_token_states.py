@@ -14,17 +14,17 @@ from distkv.wire.token_states import (
     CHANGE_SESSIONS_MAX,
     JOINT_MAX,
     NUMBER_MAX,
-    STATE_MESSAGES,
     StateMessage,
     decode_founding,
     decode_head,
     decode_number,
     decode_vote,
+    read_state_message,
 )
 
 
 def read(fields: dict[str, object]) -> StateMessage:
-    return STATE_MESSAGES.read(packing.pack(fields))
+    return read_state_message(packing.pack(fields))
 
 
 HEAD = [1, 2, "a", {"a": ["ready", 1, 2]}, 2]
@@ -57,6 +57,7 @@ BEAT = {
     ({"change": [[*HEAD, ["a"], ["a", "a"]], None, {}, []]}, "bad_change"),
     ({"change": [[*HEAD, [], ["a"]], None, {}, []]}, "bad_change"),
     ({"change": [HEAD, None, {f"1-{at}": 1 for at in range(CHANGE_SESSIONS_MAX + 1)}, []]}, "bad_change"),
+    ({"change": [HEAD, None, {f"1-{at}": 1 for at in range(CHANGE_SESSIONS_MAX)}, ["2-a"]]}, "bad_change"),
 ])
 def test_round_with_a_wrong_field_is_refused(changed: dict[str, object], reason: str) -> None:
     with pytest.raises(DecodeError) as caught:
