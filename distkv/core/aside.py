@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.ready import (
     AnnounceDue,
     FollowBegan,
@@ -29,16 +30,11 @@ from distkv.core.ready import (
     JoinerAsked,
     LendEnded,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     PeerAnswered,
     PeerDone,
     PeerOffered,
-    ReplaceChange,
-    RetireNode,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode, WriteDone
 from distkv.core.election import has_data
 from distkv.core.ready import (
     AnnounceDue,
@@ -32,9 +33,6 @@ from distkv.core.ready import (
     JoinerAsked,
     LendEnded,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     Note,
@@ -43,9 +41,7 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
-    ReplaceChange,
     Reply,
-    RetireNode,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,
@@ -54,7 +50,6 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
-    WriteDone,
 )
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError

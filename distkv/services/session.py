@@ -18,7 +18,7 @@ import trio
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.engine.turn_work import REQUEST
-from distkv.errors import DecodeError, DistkvError, InternalError, NotReadyError, RequestError, TooLargeError
+from distkv.errors import DecodeError, DistkvError, InternalError, RequestError, TooLargeError
 from distkv.services import (
     aside,
     backup,
@@ -274,7 +274,7 @@ class Session:
         """
         driver, replica = self._driver, self._driver.replica
         if not replica.is_serving and type(request) in SERVING_ONLY:
-            raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
+            raise replica.not_ready()
         match request:
             case GetValue():
                 reply, is_durable = kv.get_value(driver, request)
