@@ -58,6 +58,7 @@ from distkv.wire.node_requests import (
     Stop,
     TraceSteps,
 )
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import (
     Attach,
@@ -90,7 +91,7 @@ from distkv.wire.token_requests import (
     TokenShow,
     TokenWatch,
 )
-from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
+from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue
 
 Asked = TypeVar("Asked", bound=Request)
 
