@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import trio
 
@@ -72,6 +72,7 @@ from distkv.wire.request import (
     HeldRequest,
     Lend,
     NodeTell,
+    PeerRequest,
     Request,
     TreeSay,
 )
@@ -94,6 +95,7 @@ from distkv.wire.token_requests import (
 from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue
 
 Asked = TypeVar("Asked", bound=Request)
+NodeAsked: TypeAlias = NodeTell | HeldRequest | TreeSay | EventsWait | Follow | Attach | Lend | PeerRequest
 
 VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 
@@ -324,6 +326,25 @@ class Session:
                 self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
+            case (
+                NodeTell() | HeldRequest() | TreeSay() | EventsWait() | Follow() | Attach() | Lend() | ExchangeRequest()
+                | GetEvents() | GetPages() | GetSnapshot()
+            ):
+                self._dispatch_of_node(request)
+            case GetChanges():
+                self._answer_long(changes.send_changes, request)
+            case (
+                TokenOpen() | TokenClose() | TokenKeep() | TokenAcquire() | TokenRelease() | TokenData() | TokenShow()
+                | TokenList() | TokenWatch() | TokenBreak() | TokenServers() | TokenSetServers() | TokenReset()
+            ):
+                self._tokens.begin(request)
+            case _:
+                assert_never(request)
+
+    def _dispatch_of_node(self, request: NodeAsked) -> None:
+        """The same of what nodes ask one another, and who follows them as a node does."""
+        driver = self._driver
+        match request:
             case Follow(node=node):
                 self._nursery.start_soon(self._follows.begin(request).run)
                 if node is not None:
@@ -354,13 +375,6 @@ class Session:
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
                 self._a_node_asked()
-            case GetChanges():
-                self._answer_long(changes.send_changes, request)
-            case (
-                TokenOpen() | TokenClose() | TokenKeep() | TokenAcquire() | TokenRelease() | TokenData() | TokenShow()
-                | TokenList() | TokenWatch() | TokenBreak() | TokenServers() | TokenSetServers() | TokenReset()
-            ):
-                self._tokens.begin(request)
             case GetEvents() | GetPages() | GetSnapshot():
                 self._answer_long(peer.send_answer, request)
             case _:
