@@ -14,7 +14,7 @@ from distkv.client.client_part import ClientPart
 from distkv.client.names import Listed, NameListing
 from distkv.client.outages import OnConnect, OnDisconnect
 from distkv.client.questions import DeletedCount, Entry, Past
-from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent, Watching
+from distkv.client.watch import EVENT_KINDS, Change, Resync, WatchEvent, Watching
 from distkv.model.path import Name, Path
 
 
@@ -111,10 +111,10 @@ class AsyncTreeMethods(ClientPart[AsyncConnection]):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Watch[WatchEvent]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
-        changes were overwritten before they came to the node (`Missed`)."""
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), how many changes
+        were overwritten before they came to the node (`Missed`), and what its disk lost (`Lost`)."""
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested))
+        return Watch(self._connection, watching, EVENT_KINDS)

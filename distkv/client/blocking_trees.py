@@ -119,14 +119,14 @@ class TreeMethods(ClientPart[SharedConnection]):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Generator[WatchEvent, None, None]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
-        changes were overwritten before they came to the node (`Missed`)."""
-        from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, Watching
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), how many changes
+        were overwritten before they came to the node (`Missed`), and what its disk lost (`Lost`)."""
+        from distkv.client.watch import EVENT_KINDS, Watching
 
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return self._connection.begin_watch(watching, (Change, Missed, Resync, UpToDate, Contested))
+        return self._connection.begin_watch(watching, EVENT_KINDS)
 
     # -- end generated
