@@ -41,6 +41,8 @@ LATE = pytest.StashKey[Counter[str]]()
 BEGAN_S = time.monotonic()
 """With pytest itself; its processes start together."""
 
+READ_S = pytest.StashKey[float]()
+"""When all tests were read."""
 
 USED = pytest.StashKey[float]()
 """Of the processor, by this process and those that it waited for, up to the last phase of a test."""
@@ -51,7 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
     )
     parser.addoption("--quick", action="store_true", help="leave out the tests that are marked as slow")
-    parser.addoption("--budget", type=float, metavar="SECONDS", help="begin no test later than that")
+    parser.addoption(
+        "--budget", type=float, metavar="SECONDS",
+        help="begin no test later than that; but half of it is for tests, however long it took to read them",
+    )  # fmt: skip
     parser.addoption("--soak", type=int, metavar="NUMBER", help="many seeds and examples, drawn from this number")
 
 
@@ -100,7 +105,7 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     budget_s = item.config.getoption("--budget")
-    if budget_s is None or time.monotonic() - BEGAN_S < budget_s:
+    if budget_s is None or time.monotonic() < max(BEGAN_S + budget_s, item.config.stash[READ_S] + budget_s / 2):
         return None
     item.config.stash[LATE][item.location[0]] += 1
     return True  # nothing is left to be done for it
@@ -108,6 +113,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[USED] = _processor_s()
+    session.config.stash[READ_S] = time.monotonic()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distkv.core.ready import Ask, HeardMessage, LocalSet, PeerAnswered, Ready
+from distkv.core.client_writes import LocalSet
+from distkv.core.ready import Ask, HeardMessage, PeerAnswered, Ready
 from distkv.core.replica import Replica
 from distkv.model.path import Path
 from distkv.sim.clock import WALL

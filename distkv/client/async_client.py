@@ -1,51 +1,33 @@
 """The client for trio and asyncio: the methods of the blocking one, to be awaited, by many tasks at once.
 
-Knows: which question each method asks.  Does not know tasks and sockets (`async_connection`).
+Knows: how it is opened and closed, and which question each method asks; those about values, trees and the node itself
+are parts (`async_values`, `async_trees`, `async_node`).  Does not know tasks and sockets (`async_connection`).
+The methods of `blocking.Client` are made of these.
 
-Invariant: methods, parameters and words are those of `blocking.Client`.
+Invariant: what was asked is answered, or raises; once it is closed nobody waits any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Final
 
-from distkv.client import changes, conflicts, questions
+from distkv.client import changes
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
-from distkv.client.arguments import check_bound, check_patience, check_stored
+from distkv.client.arguments import check_bound, check_patience
 from distkv.client.async_connection import AsyncConnection, open_connection
-from distkv.client.async_items import Items, Watch
+from distkv.client.async_items import Items
 from distkv.client.async_node import AsyncNodeMethods
+from distkv.client.async_trees import AsyncTreeMethods
+from distkv.client.async_values import AsyncValueMethods
 from distkv.client.changes import ChangePage, Located, News, Ticks
-from distkv.client.conflicts import Listing, Loser
-from distkv.client.names import Listed, NameListing
-from distkv.client.outages import OnConnect, OnDisconnect
-from distkv.client.questions import DeletedCount, Entry, Operation, Past, Written
-from distkv.client.watch import (
-    Change,
-    Contested,
-    Missed,
-    Resync,
-    UpToDate,
-    WatchEvent,
-    Watching,
-)
-from distkv.model.event import Link
-from distkv.model.fence import Fence
-from distkv.model.path import ROOT, Name, Path
+from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import Hello
-from distkv.wire.request import REPLICAS_S
-from distkv.wire.values import pack_value
 
 if TYPE_CHECKING:
     from distkv.client.async_token import AsyncTokenHold
-
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-D = TypeVar("D")
 
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
@@ -105,7 +87,7 @@ class Opening:
         return AsyncClient(await self._connect())
 
 
-class AsyncClient(AsyncNodeMethods):
+class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods):
     """A connection to one node, for many tasks at once. `open_client` makes it.
 
     Requests leave in the order in which they were asked, without waiting for one another's replies. A cancelled write
@@ -132,296 +114,6 @@ class AsyncClient(AsyncNodeMethods):
         """HOST:PORT or unix:/PATH of the node that was connected last."""
         return self._connection.name
 
-    # -- values
-
-    async def get(self, path: Path | str, *, at: float | None = None) -> Entry | None:
-        """What `path` holds; None when it has no value.
-
-        With `at`, what it held on the node that is asked at this time, in seconds since 1970: what the node knew then,
-        by its own clock. Raises DamagedError if the node lost that, or its past begins later: another one may know.
-        """
-        return await self._connection.ask(questions.get_value(path) if at is None else questions.get_value_at(path, at))
-
-    async def set(
-        self,
-        path: Path | str,
-        value: object,
-        *,
-        new: bool = False,
-        idem: bool = False,
-        head: Link | None = None,
-        previous: object = None,
-        ttl: float | None = None,
-        fence: Fence | str | None = None,
-        refence: bool = False,
-        replicas: int = 1,
-        timeout_s: float = REPLICAS_S,
-    ) -> Written:
-        """Store `value`. The conditions are judged on this node alone; two nodes can both find them true.
-
-        Args:
-            path: where.
-            value: as in `Entry`; not None: `delete` deletes.
-            new: only when there is no value.
-            idem: do nothing when the same value is there, and neither it nor this one has a ttl.
-            head: only when this change is the last one.
-            previous: only when this value is there; None: whatever is there.
-            ttl: after so many seconds it goes by itself, unless it is stored again before; None: it stays.
-            fence: of the token under which it is written: text, NAME:EPOCH.COUNTER, or a `Fence`. From then on only
-                this fence and higher ones of this token may write the path.
-            refence: lift the fence of the path, whoever holds the token. Afterwards anybody may write it.
-            replicas: return when so many nodes hold it durably, the one that is asked included.
-            timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the write stands all the same:
-                `Written.replicas` says how many nodes are known to hold it.
-
-        Raises:
-            ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
-            FencedError: a token holds the path, and `fence` is not its latest one.
-            BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
-                that no node takes; it was not sent.
-        """
-        check_stored(value)
-        packed = pack_value(value)
-        old = None if previous is None else pack_value(previous)
-        return await self.set_packed(
-            path, packed, new=new, idem=idem, head=head, previous=old, ttl=ttl, fence=fence, refence=refence,
-            replicas=replicas, timeout_s=timeout_s,
-        )  # fmt: skip
-
-    async def set_packed(
-        self,
-        path: Path | str,
-        value: bytes | None,
-        *,
-        new: bool = False,
-        idem: bool = False,
-        head: Link | None = None,
-        previous: bytes | None = None,
-        ttl: float | None = None,
-        fence: Fence | str | None = None,
-        refence: bool = False,
-        replicas: int = 1,
-        timeout_s: float = REPLICAS_S,
-    ) -> Written:
-        """As `set`, of values that `pack_value` made. None deletes, and tells more than `delete` does."""
-        question = questions.set_value(
-            path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, fence=fence,
-            refence=refence, replicas=replicas, timeout_s=timeout_s,
-        )  # fmt: skip
-        return await self._connection.ask(question)
-
-    async def delete(
-        self,
-        path: Path | str,
-        *,
-        head: Link | None = None,
-        previous: object = None,
-        fence: Fence | str | None = None,
-        refence: bool = False,
-        replicas: int = 1,
-        timeout_s: float = REPLICAS_S,
-    ) -> bool:
-        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
-
-        Args:
-            path: where.
-            head: only when this change is the last one.
-            previous: only when this value is there; None: whatever is there.
-            fence, refence: as those of `set`. Where there is no value, they may still change the fence of the path,
-                which counts as if there had been one.
-            replicas: return when so many nodes hold the deletion durably, the one that is asked included.
-            timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
-                how many nodes are known to hold it, `set_packed` without a value tells.
-
-        Raises:
-            ChainMismatchError, ValueMismatchError: the condition does not hold.
-            FencedError: a token holds the path, and `fence` is not its latest one.
-            NotFoundError: `previous` was given, and there is no value.
-            RequestError: an argument is none that a node takes; nothing was sent.
-        """
-        old = None if previous is None else pack_value(previous)
-        written = await self.set_packed(
-            path, None, head=head, previous=old, fence=fence, refence=refence, replicas=replicas, timeout_s=timeout_s
-        )
-        return written.changed
-
-    @overload
-    async def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
-    @overload
-    async def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
-    @overload
-    async def batch(
-        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
-    ) -> tuple[A, B, C, D]: ...
-    @overload
-    async def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
-    async def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
-        """Carry out several operations in one step: all, or none when one is refused.
-
-        Args:
-            operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
-                Of a tuple of up to four a type checker knows what each comes to.
-
-        Returns:
-            For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
-
-        Raises:
-            RequestError: one is refused; its number, from 0, is in `op` of the error.
-        """
-        return await self._connection.ask(questions.batch(operations))
-
-    # -- conflicts
-
-    async def conflicts(
-        self, path: Path | str = ROOT, *, closed: bool = False, limit: int | None = None
-    ) -> tuple[Loser, ...]:
-        """The open losers at and below `path`, in the order of paths, at each the highest first. All nodes that hold
-        the same ticks have the same.
-
-        Args:
-            path: where. The system's own paths are shown only when it is one of them.
-            closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
-                node that is asked knows them.
-            limit: how many at the most.
-        """
-        return await self._connection.ask_pages(Listing(path, closed=closed, limit=limit))
-
-    async def restore(
-        self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT, closed: bool = False
-    ) -> Written:
-        """Write an open loser again, by a change that knows it and what won: its conflict is over on all nodes. Other
-        losers of the path stay open. If a token holds the path, this lifts its fence.
-
-        Args:
-            id: the loser, as `Loser.id` or `Loser.link`.
-            head: only while this is the change that won, such as `Loser.winner`.
-            path: only when it lies at or below this path.
-            closed: it may be a loser that is open no more, or any other change in the history of the node that is
-                asked. It is written again whatever was decided since.
-
-        Raises:
-            NotFoundError: it is not open, or with `closed` not in the history.
-            ChainMismatchError: the path has changed.
-        """
-        return await self._connection.ask(conflicts.restore(id, head=head, path=path, closed=closed))
-
-    async def dismiss(self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT) -> Written:
-        """Write what won over an open loser again, by a change that knows both: its conflict is over on all nodes.
-        Other losers of the path stay open.
-
-        Args:
-            id: the loser, as `Loser.id` or `Loser.link`.
-            head: only while this is the change that won, such as `Loser.winner`.
-            path: only when it lies at or below this path.
-
-        Raises:
-            NotFoundError: it is not open.
-            ChainMismatchError: the path has changed.
-        """
-        return await self._connection.ask(conflicts.dismiss(id, head=head, path=path))
-
-    # -- trees
-
-    def get_tree(
-        self, path: Path | str, *, min_depth: int = 0, max_depth: int | None = None, limit: int | None = None
-    ) -> Items[tuple[Path, Entry]]:
-        """The values at and below `path`, in order, while they arrive. Last comes DamagedError if others are lost.
-
-        They come on a connection of their own, so that who reads them slowly holds up nothing else. When that breaks,
-        `UnreachableError` is raised, and you may begin anew.
-
-        Args:
-            path: where.
-            min_depth: how many names below `path` a value has at the least.
-            max_depth: and at the most; None: any number.
-            limit: how many values at the most.
-        """
-        question = questions.get_tree(path, min_depth=min_depth, max_depth=max_depth, limit=limit)
-        return Items(self._connection, question)
-
-    def history(self, path: Path | str, *, limit: int | None = None, before: int | None = None) -> Items[Past]:
-        """The changes of `path` that reached the node that is asked, newest first, while they arrive.
-
-        They come on a connection of their own; see `get_tree`.
-
-        Args:
-            path: where.
-            limit: how many at the most.
-            before: only those before this `Past.position`.
-        """
-        return Items(self._connection, questions.history(path, limit=limit, before=before))
-
-    async def list(
-        self, path: Path | str, *, limit: int | None = None, after: Name | Path = None
-    ) -> tuple[Listed, ...]:
-        """The names directly below `path` that lead to a value, in order, `limit` at the most. Only those that come
-        after the name `after`, which need not be there; as a `Path` of one name it may also be null.
-        DamagedError with `found` if others are lost."""
-        return await self._connection.ask_pages(NameListing(path, limit=limit, after=after))
-
-    async def delete_tree(self, path: Path | str) -> DeletedCount:
-        """Delete the values at and below `path`, and return how many.
-
-        Those whose paths tokens hold stay: `fenced` of the result counts them. A large tree is deleted in several
-        steps, each of which takes place as a whole.
-        """
-        return await self._connection.ask(questions.delete_tree(path))
-
-    # -- watching
-
-    def watch(
-        self,
-        path: Path | str,
-        *,
-        fetch: bool = False,
-        since: bytes | None = None,
-        min_depth: int = 0,
-        max_depth: int | None = None,
-        on_disconnect: OnDisconnect | None = None,
-        on_connect: OnConnect | None = None,
-    ) -> Watch[Change | Resync]:
-        """Be told of every change at and below `path`, from this call on (async: from where `async with` enters it),
-        until you stop iterating.
-
-        When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
-        so, and all that is there follows.
-
-        Args:
-            path: where.
-            fetch: begin with what is there.
-            since: begin behind the change that had this token.
-            min_depth: how many names below `path` a value has at the least.
-            max_depth: and at the most; None: any number.
-            on_disconnect: called with the reason, one line, when the connection is lost and before it is tried again.
-            on_connect: called when it is back and the node watches again. Both are called by who iterates, between two
-                events; what they raise is raised there.
-        """
-        watching = Watching(
-            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
-            on_connect=on_connect,
-        )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Resync))
-
-    def watch_events(
-        self,
-        path: Path | str,
-        *,
-        fetch: bool = False,
-        since: bytes | None = None,
-        min_depth: int = 0,
-        max_depth: int | None = None,
-        on_disconnect: OnDisconnect | None = None,
-        on_connect: OnConnect | None = None,
-    ) -> Watch[WatchEvent]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
-        changes were overwritten before they came to the node (`Missed`)."""
-        watching = Watching(
-            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
-            on_connect=on_connect,
-        )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested))
-
     # -- tokens
 
     def token(
@@ -435,7 +127,7 @@ class AsyncClient(AsyncNodeMethods):
         ttl_s: float | None = None,
     ) -> AsyncTokenHold:
         """Hold the token `name` inside a block. A session of its own is kept alive, by any node that the client knows;
-        at the end it is closed. When the token is lost an async block is cancelled; others ask `token.is_lost`.
+        at the end it is closed. When the token is lost the block is cancelled.
 
         Args:
             name: 1 to 255 bytes of text without control characters.

@@ -1,28 +1,22 @@
 """What the async client asks of a node itself: its state, its disk, other nodes, and any request without a method.
 
-Knows: which question each method asks.  Does not know how a connection is made.
+Knows: which question each method asks.  Does not know how a connection is made.  `blocking_node` is made of this.
 
-Invariant: methods, parameters and words are those of `blocking_node.NodeMethods`.
+Invariant: one method is one request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from distkv.client import node_questions
 from distkv.client.async_connection import AsyncConnection
 from distkv.client.async_items import Items
+from distkv.client.client_part import ClientPart
 
 
-class AsyncNodeMethods:
+class AsyncNodeMethods(ClientPart[AsyncConnection]):
     """A part of the client."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection: Final = connection
-
-    def __repr__(self) -> str:
-        return f"<distkv.{type(self).__name__} {self._connection}>"
 
     async def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""

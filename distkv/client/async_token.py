@@ -2,8 +2,8 @@
 
 Knows: what entering, losing and leaving it does.  Does not know how a session is kept alive (`session_task`).
 
-Invariant: methods, properties and words are those of `blocking_token.TokenHold`. When the token is lost the body is
-cancelled; what the body raised itself is never hidden. What is held without a block belongs to no task.
+Invariant: when the token is lost the body is cancelled; what the body raised itself is never hidden. What is held
+without a block belongs to no task.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
                 whether one did.
         """
         self._client.check_here()
-        task, packed, number = self._ask_data(value)
-        await task.wait(lambda news: news.is_answered(number) or self._client.is_closed)
-        self._keep_data(task, packed, number)
+        shell, packed, number = self._ask_data(value)
+        await shell.wait(lambda news: news.is_answered(number) or self._client.is_closed)
+        self._keep_data(shell, packed, number)
 
     def __await__(self) -> Generator[object, None, Self]:
         """Obtain it without a block: any task may give it up, by `aclose`, and nobody is cancelled when it is lost."""

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
@@ -31,7 +31,11 @@ from distkv.client.turns import CallTurn, CallTurns
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
 
+if TYPE_CHECKING:
+    from distkv.client.watch import WatchEvent  # long to load, and most clients watch nothing
+
 Event = TypeVar("Event")
+Told = TypeVar("Told")
 
 
 class SharedConnection:
@@ -140,8 +144,8 @@ class SharedConnection:
         told = self._watch(watching, None)
         return _events(told)
 
-    def begin_watch(self, watching: Watched[Event]) -> Generator[Event, None, None]:
-        """The same, of a node that says when it begins to watch: when this returns it does.
+    def begin_watch(self, watching: Watched[WatchEvent], kinds: tuple[type[Told], ...]) -> Generator[Told, None, None]:
+        """Those of some kinds, of a node that says when it begins to watch: when this returns it does.
 
         Raises:
             UnreachableError: no node began within `reply_s`.
@@ -150,7 +154,7 @@ class SharedConnection:
         begin_by = time.monotonic() + self._reply_s
         told = self._watch(watching, begin_by)
         next(told)  # it has begun
-        return _events(told)
+        return _events_of(told, kinds)
 
     def leave_to_parent(self) -> None:
         """In a child: its threads take turns anew, and the next one connects. What waited was the parent's."""
@@ -278,4 +282,12 @@ def _events(told: Generator[Event | None, None, None]) -> Generator[Event, None,
     with closing(told):
         for event in told:
             if event is not None:
+                yield event
+
+
+def _events_of(told: Generator[object, None, None], kinds: tuple[type[Told], ...]) -> Generator[Told, None, None]:
+    """The same, of some kinds."""
+    with closing(told):
+        for event in told:
+            if isinstance(event, kinds):
                 yield event

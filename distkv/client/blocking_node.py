@@ -2,26 +2,22 @@
 
 Knows: which question each method asks.  Does not know how a connection is made.
 
-Invariant: methods, parameters and words are those of `async_node.AsyncNodeMethods`.
+Invariant: methods, parameters and words are those of `async_node.AsyncNodeMethods`, of which they are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Generator, Mapping
 
 from distkv.client import node_questions
 from distkv.client.blocking_connection import SharedConnection
+from distkv.client.client_part import ClientPart
 
 
-class NodeMethods:
+class NodeMethods(ClientPart[SharedConnection]):
     """A part of the client."""
 
-    def __init__(self, connection: SharedConnection) -> None:
-        self._connection: Final = connection
-
-    def __repr__(self) -> str:
-        return f"<distkv.{type(self).__name__} {self._connection}>"
+    # -- begin generated from async_node.AsyncNodeMethods: python packaging/blocking_client.py
 
     def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
@@ -68,11 +64,11 @@ class NodeMethods:
         """
         return self._connection.ask(node_questions.decide_aside(id, is_dropped=True))
 
-    def backup(self) -> Iterator[bytes]:
+    def backup(self) -> Generator[bytes, None, None]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return self._connection.items(node_questions.backup())
 
-    def scrub(self, *, fast: bool = False) -> Iterator[Mapping[str, object]]:
+    def scrub(self, *, fast: bool = False) -> Generator[Mapping[str, object], None, None]:
         """Have the node read all that is on its disk, compare checksums, and mend what it can.
 
         Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
@@ -96,3 +92,5 @@ class NodeMethods:
         """
         question = node_questions.anything(action, {} if fields is None else fields, is_read=is_read)
         return self._connection.ask(question)
+
+    # -- end generated

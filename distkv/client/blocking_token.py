@@ -2,7 +2,8 @@
 
 Knows: what entering and leaving it does.  Does not know how a session is kept alive (`session_thread`).
 
-Invariant: methods, properties and words are those of `async_token.AsyncTokenHold`, but that nothing is cancelled here.
+Invariant: methods, properties and words are those of `async_token.AsyncTokenHold`; but nothing is cancelled here, and
+without a block no token is held.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["TokenHold", "as_wish"]
 class TokenHold(TokenHandle[SharedConnection, SessionThread]):
     """One token, held inside a `with` block. Its session is kept alive by a thread of its own."""
 
+    # -- begin generated from async_token.AsyncTokenHold.set_data: python packaging/blocking_client.py
+
     def set_data(self, value: object) -> None:
         """Change the data of the token; None: it has none any more.
 
@@ -32,9 +35,11 @@ class TokenHold(TokenHandle[SharedConnection, SessionThread]):
             DistkvError: no server stored it within `reply_s` of the client, or before it was closed; then it is unknown
                 whether one did.
         """
-        thread, packed, number = self._ask_data(value)
-        thread.wait(lambda news: news.is_answered(number) or self._client.is_closed)
-        self._keep_data(thread, packed, number)
+        shell, packed, number = self._ask_data(value)
+        shell.wait(lambda news: news.is_answered(number) or self._client.is_closed)
+        self._keep_data(shell, packed, number)
+
+    # -- end generated
 
     def __enter__(self) -> Self:
         self._check_new()

@@ -35,15 +35,14 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
+from distkv.wire.replicated import REPLICAS_S, ReplicatedWrite
 from distkv.wire.request import Request
 from distkv.wire.subtrees import DeleteTree, GetTree
 from distkv.wire.value_requests import (
-    REPLICAS_S,
     Batch,
     GetHistory,
     GetValue,
     GetValueAt,
-    ReplicatedWrite,
     SetValue,
     encode_get_value,
     encode_set_value,

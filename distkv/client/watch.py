@@ -8,7 +8,7 @@ token is kept only when all that it covers was told.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import attrs
 
@@ -86,6 +86,8 @@ class Lost:
 
 
 WatchEvent: TypeAlias = Change | Missed | Resync | UpToDate | Contested | Lost
+EVENT_KINDS: Final[tuple[type[WatchEvent], ...]] = get_args(WatchEvent)
+
 
 class Watching(Outages):
     """One watch of a user."""

@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.ready import (
     AnnounceDue,
@@ -30,16 +31,11 @@ from distkv.core.ready import (
     JoinerAsked,
     LendEnded,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     PeerAnswered,
     PeerDone,
     PeerOffered,
-    ReplaceChange,
-    RetireNode,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,

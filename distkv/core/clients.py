@@ -8,6 +8,20 @@ Invariant: a request is carried out in whole, or refused and nothing of it is; a
 
 from __future__ import annotations
 
+from typing import assert_never
+
+from distkv.core.client_writes import (
+    BatchDone,
+    ClientWrite,
+    Found,
+    LocalBatch,
+    LocalDecision,
+    LocalSet,
+    ReplaceChange,
+    Retired,
+    RetireNode,
+    WriteDone,
+)
 from distkv.core.conditions import (
     check_conditions,
     check_decision,
@@ -18,10 +32,9 @@ from distkv.core.conditions import (
 )
 from distkv.core.lives import Duty
 from distkv.core.node import Node
-from distkv.core.ready import BatchDone, Found, ReplaceChange, Retired, RetireNode, WriteDone
 from distkv.core.recovery import ALIVE_CLOCKS
 from distkv.core.turn import Turn
-from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
+from distkv.errors import DistkvError, ExistsError, NotFoundError, RequestError
 from distkv.model.event import Kind, life_of
 from distkv.model.path import PathKey
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
@@ -33,12 +46,31 @@ class Clients:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def set(self, request: SetValue, turn: Turn) -> None:
+    def take(self, what: ClientWrite, turn: Turn) -> None:
+        """Carry out a write, or say why not. That the node serves clients is looked at here, for all of them."""
+        node = self._node
+        if not node.is_serving:
+            turn.ready.reply = node.not_ready()
+            return
+        match what:
+            case LocalSet(request=request):
+                self._set(request, turn)
+            case LocalBatch(ops=ops):
+                self._batch(ops, turn)
+            case RetireNode():
+                self._retire(what, turn)
+            case LocalDecision(request=request):
+                self._decide(request, turn)
+            case ReplaceChange():
+                self._replace(what, turn)
+            case _:
+                assert_never(what)
+
+    # -- inside
+
+    def _set(self, request: SetValue, turn: Turn) -> None:
         """Write one value, or delete it."""
         node, ready = self._node, turn.ready
-        if not node.is_serving:
-            ready.reply = self._not_ready()
-            return
         try:
             refuse_reserved(request.path)
             node.begin_life_if_due(turn)
@@ -52,12 +84,9 @@ class Clients:
         node.publish(applied, turn)
         ready.reply = WriteDone(applied.event, before)
 
-    def batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
+    def _batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
         """All operations in their order, or none."""
         node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
         try:
             write_count = self._check_writes(ops)
         except RequestError as error:
@@ -76,12 +105,9 @@ class Clients:
             results.append(WriteDone(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
 
-    def decide(self, request: Restore | Dismiss, turn: Turn) -> None:
+    def _decide(self, request: Restore | Dismiss, turn: Turn) -> None:
         """Close one open loser, by what it says or by what won over it."""
         node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
         try:
             entry, loser = check_decision(request, store.tree)
             decided_fence(request, entry.head)
@@ -96,12 +122,9 @@ class Clients:
         node.publish(applied, turn)
         turn.ready.reply = WriteDone(applied.event, before)
 
-    def replace(self, what: ReplaceChange, turn: Turn) -> None:
+    def _replace(self, what: ReplaceChange, turn: Turn) -> None:
         """Write again what is here at the path of a change that was set aside: it is superseded by that, for all."""
         node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
         try:
             refuse_reserved(what.path)
         except RequestError as error:
@@ -119,14 +142,12 @@ class Clients:
         node.publish(applied, turn)
         turn.ready.reply = WriteDone(applied.event, before)
 
-    def retire(self, what: RetireNode, turn: Turn) -> None:
+    def _retire(self, what: RetireNode, turn: Turn) -> None:
         """The node is gone for good: nothing waits for it any more."""
         node, store, name = self._node, self._node.store, what.node
         here, lives = store.registry.nodes.get(name), store.registry.retired.get(name)
         refused: DistkvError | None = None
-        if not node.is_serving:
-            refused = self._not_ready()
-        elif name == store.me:
+        if name == store.me:
             refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
         elif here is None and lives is None:
             refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
@@ -140,8 +161,6 @@ class Clients:
             node.begin_life_if_due(turn)
             node.publish(store.retire(name, here.life, turn.wall), turn)
             turn.ready.reply = Retired(here.life, True)
-
-    # -- inside
 
     def _why_alive(self, what: RetireNode, turn: Turn) -> str | None:
         """Why a node counts as alive; None: it does not. What it says itself counts more than what others say of it."""
@@ -182,7 +201,3 @@ class Clients:
                 raise error.at_op(index) from None
             first[op.path.key] = index
         return len(first)
-
-    def _not_ready(self) -> NotReadyError:
-        node, waits_for = self._node, self._node.startup.waits_for
-        return NotReadyError(f"{node.store.me} is {node.state}, it waits for {waits_for}; ask again in a moment")

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from distkv.core.client_writes import CoreInput
 from distkv.model.event import NodeName
 from distkv.wire.edges import FRAME_BYTES_MAX, EdgeItem, TreeFrame
 
@@ -25,7 +26,7 @@ TAKEN_ITEMS: Final = 64
 
 
 @attrs.frozen(slots=True)
-class EdgeAsked:
+class EdgeAsked(CoreInput):
     """A node asks whether this one would be its parent, on a new edge."""
 
     edge: int
@@ -35,7 +36,7 @@ class EdgeAsked:
 
 
 @attrs.frozen(slots=True)
-class EdgeTold:
+class EdgeTold(CoreInput):
     """The other end of an edge said something."""
 
     edge: int
@@ -43,7 +44,7 @@ class EdgeTold:
 
 
 @attrs.frozen(slots=True)
-class EdgeTaken:
+class EdgeTaken(CoreInput):
     """Of what was said on an edge so many more items have left; told at the latest after `TAKEN_ITEMS`."""
 
     edge: int
@@ -51,14 +52,14 @@ class EdgeTaken:
 
 
 @attrs.frozen(slots=True)
-class EdgeEnded:
+class EdgeEnded(CoreInput):
     """An edge is over, from the other side, or because the connection is."""
 
     edge: int
 
 
 @attrs.frozen(slots=True)
-class FrameGiven:
+class FrameGiven(CoreInput):
     """A service says something to all nodes: it reaches each one once, in the order in which it was given.
 
     Raises:
@@ -70,7 +71,7 @@ class FrameGiven:
 
 
 @attrs.frozen(slots=True)
-class NodeMeasured:
+class NodeMeasured(CoreInput):
     """How many connections the node serves, which it announces, and how long the ways to other nodes are."""
 
     load: int

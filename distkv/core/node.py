@@ -25,7 +25,7 @@ from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup
 from distkv.core.turn import Turn
 from distkv.core.update import Store
-from distkv.errors import DistkvError
+from distkv.errors import DistkvError, NotReadyError
 from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
 from distkv.model.tick_ranges import TickRanges, count, ranges_of, without
 from distkv.model.tree import Applied
@@ -98,6 +98,11 @@ class Node:
     def is_serving(self) -> bool:
         """Whether clients are served."""
         return self.startup.state is State.READY
+
+    def not_ready(self) -> NotReadyError:
+        """What clients are told while it is not serving."""
+        waits_for = self.startup.waits_for
+        return NotReadyError(f"{self.store.me} is {self.state}, it waits for {waits_for}; ask again in a moment")
 
     @property
     def is_up(self) -> bool:

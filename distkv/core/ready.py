@@ -13,15 +13,15 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
+from distkv.core.client_writes import AwaitedInput, ClientWrite, CoreInput, WriteReply
 from distkv.core.edges import EdgeEffect, EdgeInput
 from distkv.errors import DistkvError
-from distkv.model.event import Event, Link, NodeName, Tick, Tock
+from distkv.model.event import Event, Link, NodeName, Tick
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
-from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.services import ServiceReply, ServiceRequest
 
 AGEING_BYTES: Final = 64 << 10
@@ -37,89 +37,49 @@ class Rng(Protocol):
 # -- what the core is told ----------------------------------------------------------------------------------------
 
 
-@unchecked_value
-class LocalSet:
-    """A client's write."""
-
-    request: SetValue
-
-
 @attrs.frozen(slots=True)
-class LocalBatch:
-    """A client's reads and writes in one step; refused as a whole when one of them is."""
-
-    ops: tuple[GetValue | SetValue, ...]
-
-
-@attrs.frozen(slots=True)
-class RetireNode:
-    """A client says that a node is gone for good; it was seen alive only if he insists (`force`)."""
-
-    node: NodeName
-    force: bool
-    answers: bool | None = None
-    """Whether it answered under its name when it was asked just now; None: nobody asked."""
-
-
-@attrs.frozen(slots=True)
-class LocalDecision:
-    """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
-
-    request: Restore | Dismiss
-
-
-@attrs.frozen(slots=True)
-class SetAside:
+class SetAside(CoreInput):
     """Changes that this node leaves out from now on (`aside`): it lacks them."""
 
     links: tuple[Link, ...]
 
 
 @attrs.frozen(slots=True)
-class ReplaceChange:
-    """A person wants what is here at a path instead of a change that was set aside, on all nodes."""
-
-    path: Path
-    link: Link
-    tock: Tock
-
-
-@attrs.frozen(slots=True)
-class HeardMessage:
+class HeardMessage(CoreInput):
     """A gossip message arrived; it may be our own."""
 
     message: Message
 
 
 @attrs.frozen(slots=True)
-class TransportUp:
+class TransportUp(CoreInput):
     """Messages flow (again)."""
 
 
 @attrs.frozen(slots=True)
-class TransportDown:
+class TransportDown(CoreInput):
     """Nothing is sent or heard."""
 
 
 @attrs.frozen(slots=True)
-class TransportGap:
+class TransportGap(CoreInput):
     """Some messages were lost on their way to us."""
 
 
 @attrs.frozen(slots=True)
-class AnnounceDue:
+class AnnounceDue(CoreInput):
     """Updates were not sent for want of room: say that they exist."""
 
 
 @attrs.frozen(slots=True)
-class MembersSeen:
+class MembersSeen(CoreInput):
     """Who the transport believes alive: name -> HOST:PORT."""
 
     alive: Mapping[str, str]
 
 
 @attrs.frozen(slots=True)
-class PeerAnswered:
+class PeerAnswered(CoreInput):
     """Part of the answer to an `Ask`."""
 
     ask: int
@@ -127,7 +87,7 @@ class PeerAnswered:
 
 
 @attrs.frozen(slots=True)
-class PeerDone:
+class PeerDone(CoreInput):
     """The answer to an `Ask` is complete, or (`error`) will not come."""
 
     ask: int
@@ -135,14 +95,14 @@ class PeerDone:
 
 
 @attrs.frozen(slots=True)
-class FollowBegan:
+class FollowBegan(CoreInput):
     """A peer that is followed answers."""
 
     follow: int
 
 
 @unchecked_value
-class FollowTold:
+class FollowTold(AwaitedInput):
     """An item of what a peer that is followed tells; both are empty in a sign of life."""
 
     follow: int
@@ -151,7 +111,7 @@ class FollowTold:
 
 
 @attrs.frozen(slots=True)
-class FollowEnded:
+class FollowEnded(CoreInput):
     """A peer is followed no more: it refused, broke off, or fell silent."""
 
     follow: int
@@ -159,14 +119,14 @@ class FollowEnded:
 
 
 @attrs.frozen(slots=True)
-class FollowersSeen:
+class FollowersSeen(CoreInput):
     """Who gets what this node makes by a link from it, and says so all the time."""
 
     names: frozenset[NodeName]
 
 
 @attrs.frozen(slots=True)
-class LendEnded:
+class LendEnded(CoreInput):
     """A connection that was to be lent to a node has ended, or was not taken."""
 
     name: NodeName
@@ -177,21 +137,21 @@ class LendEnded:
 
 
 @attrs.frozen(slots=True)
-class LineLent:
+class LineLent(CoreInput):
     """A node that cannot be dialled lends a connection, on which it can be asked."""
 
     name: NodeName
 
 
 @attrs.frozen(slots=True)
-class PeerOffered:
+class PeerOffered(CoreInput):
     """A peer started an exchange with us; the reply is our own maps."""
 
     maps: TickMaps
 
 
 @attrs.frozen(slots=True)
-class JoinerAsked:
+class JoinerAsked(CoreInput):
     """An empty node asks us to sponsor it: register it, then hand over a snapshot."""
 
     node: NodeName
@@ -200,7 +160,7 @@ class JoinerAsked:
 
 
 @attrs.frozen(slots=True)
-class Wake:
+class Wake(CoreInput):
     """The time in `wake_ms` came."""
 
     has_room: bool = True
@@ -214,7 +174,7 @@ ServiceResult: TypeAlias = DistkvError | ServiceReply | Mapping[str, object]
 
 
 @attrs.frozen(slots=True)
-class ServiceAsked:
+class ServiceAsked(AwaitedInput):
     """A client asks a service of this node something; it is answered by an `Answer`, in this step or a later one."""
 
     service: str
@@ -226,7 +186,7 @@ class ServiceAsked:
 
 
 @attrs.frozen(slots=True)
-class ServiceContinued:
+class ServiceContinued(AwaitedInput):
     """Whoever waits for the answers to a request has taken the last one, and can take more."""
 
     service: str
@@ -234,7 +194,7 @@ class ServiceContinued:
 
 
 @attrs.frozen(slots=True)
-class ServiceWithdrawn:
+class ServiceWithdrawn(AwaitedInput):
     """Nobody waits for the answer to a request any more."""
 
     service: str
@@ -242,7 +202,7 @@ class ServiceWithdrawn:
 
 
 @attrs.frozen(slots=True)
-class NodeTold:
+class NodeTold(AwaitedInput):
     """A node tells the service of the same name on this node something, as a `ServiceTell` there. It may come never,
     late, or twice, but for one connection in the order in which it was said."""
 
@@ -254,7 +214,7 @@ class NodeTold:
 
 
 Input: TypeAlias = (
-    LocalSet | LocalBatch | RetireNode | LocalDecision | SetAside | ReplaceChange
+    ClientWrite | SetAside
     | HeardMessage | TransportUp | TransportDown | TransportGap | AnnounceDue | MembersSeen
     | PeerAnswered | PeerDone | PeerOffered | JoinerAsked
     | FollowBegan | FollowTold | FollowEnded | FollowersSeen | LendEnded | LineLent
@@ -338,30 +298,6 @@ class LendTo:
     addr: str
 
 
-@unchecked_value
-class WriteDone:
-    """The reply to a `LocalSet`, a `LocalDecision` or a `ReplaceChange`."""
-
-    event: Event | None
-    """The new event; None when there was nothing to do."""
-    prev: Event | None
-    """The event that gave the path its value before, or still does."""
-
-
-@attrs.frozen(slots=True)
-class Found:
-    """What a read in a `LocalBatch` saw: the event that gives the path its value, if it has one."""
-
-    event: Event | None
-
-
-@attrs.frozen(slots=True)
-class BatchDone:
-    """The reply to a `LocalBatch`: what each operation did, in their order."""
-
-    results: tuple[WriteDone | Found, ...]
-
-
 @attrs.frozen(slots=True)
 class CoreSettings:
     """What the machine is told once."""
@@ -393,17 +329,7 @@ class CoreSettings:
     """Random; used when this node founds a network."""
 
 
-@attrs.frozen(slots=True)
-class Retired:
-    """The answer to `RetireNode`."""
-
-    life: int
-    """Which life of the node is over."""
-    changed: bool
-    """False: it was before."""
-
-
-Reply: TypeAlias = WriteDone | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
+Reply: TypeAlias = WriteReply | TickMaps | SnapshotHead | DistkvError
 
 
 @unchecked_value

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
 from distkv.core.bounds import ObservedBounds
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.clients import Clients
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.following import Following
@@ -42,17 +43,12 @@ from distkv.core.ready import (
     JoinerAsked,
     LendEnded,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     PeerAnswered,
     PeerDone,
     PeerOffered,
     Ready,
-    ReplaceChange,
-    RetireNode,
     Rng,
     ServiceAsked,
     ServiceContinued,
@@ -69,7 +65,7 @@ from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.core.tree_part import MakeTree, TreePart
 from distkv.core.turn import Turn
-from distkv.errors import InitRefusedError
+from distkv.errors import InitRefusedError, NotReadyError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import WriterLedger
@@ -178,18 +174,10 @@ class Replica:
     def _take(self, what: Input, turn: Turn) -> None:
         node = self._node
         match what:
-            case LocalSet(request=request):
-                self._clients.set(request, turn)
-            case LocalBatch(ops=ops):
-                self._clients.batch(ops, turn)
-            case RetireNode():
-                self._clients.retire(what, turn)
-            case LocalDecision(request=request):
-                self._clients.decide(request, turn)
+            case LocalSet() | LocalBatch() | RetireNode() | LocalDecision() | ReplaceChange():
+                self._clients.take(what, turn)
             case SetAside(links=links):
                 self._links.set_aside(links, turn)
-            case ReplaceChange():
-                self._clients.replace(what, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -348,6 +336,10 @@ class Replica:
     def is_serving(self) -> bool:
         """Whether clients are served."""
         return self._node.is_serving
+
+    def not_ready(self) -> NotReadyError:
+        """What it tells clients while it does not serve them."""
+        return self._node.not_ready()
 
     @property
     def waits_for(self) -> str:

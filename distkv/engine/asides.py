@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 
 from distkv import __version__
 from distkv.core.aside import Asides, Failed
-from distkv.core.ready import FollowBegan, FollowTold, Input, LineLent, PeerAnswered, ReplaceChange, Reply, SetAside
+from distkv.core.client_writes import ReplaceChange
+from distkv.core.ready import FollowBegan, FollowTold, Input, LineLent, PeerAnswered, Reply, SetAside
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError, InternalError, leaves, place_of
 from distkv.model.event import Tock, read_tick_text, tick_text
@@ -44,7 +45,7 @@ class Keeping(Protocol):
 class TakesSifted(Protocol):
     """`Driver.step`."""
 
-    def __call__(self, what: Input, *, is_awaited: bool = False, is_sifted: bool = False) -> Reply | None:
+    def __call__(self, what: Input, *, is_sifted: bool = False) -> Reply | None:
         """Take one input; `is_sifted`: nothing in it is set aside."""
 
 
@@ -94,7 +95,7 @@ class AsideKeeper:
         self._replica.leave(self.machine.resting)
         self._leave_out(step)
 
-    def step(self, what: Input, step: TakesSifted, *, is_awaited: bool) -> Reply | None:
+    def step(self, what: Input, step: TakesSifted) -> Reply | None:
         """Take what may be taken of an input.
 
         Raises:
@@ -112,13 +113,13 @@ class AsideKeeper:
             )
         reply, is_news = None, False
         for part in sifted.parts:
-            reply = step(part, is_awaited=is_awaited, is_sifted=True)
+            reply = step(part, is_sifted=True)
             is_news |= self.machine.taken(part)
         if is_news:
             self._keep()
         if sifted.gone:
             self.counters["aside_left_out"] += len(sifted.gone)
-            step(SetAside(sifted.gone), is_awaited=is_awaited, is_sifted=True)
+            step(SetAside(sifted.gone), is_sifted=True)
         return reply
 
     def failed(self, what: Input, error: Exception) -> None:

@@ -25,7 +25,6 @@ from distkv.core.ready import (
     HeardMessage,
     Input,
     LendTo,
-    LocalSet,
     MembersSeen,
     Note,
     Ready,
@@ -149,27 +148,23 @@ class Driver:
         self.aside.begin(self.step)
         self._keep_earlier_time()
 
-    def step(self, what: Input, *, is_awaited: bool = False, is_sifted: bool = False) -> Reply | None:
-        """Take one input; the reply may be given away once `position` is durable. `is_awaited`: whoever gives it sees
-        to the commit, as the session of a client does. `is_sifted`: nothing in it is set aside.
+    def step(self, what: Input, *, is_sifted: bool = False) -> Reply | None:
+        """Take one input; the reply may be given away once `position` is durable. `is_sifted`: nothing in it is set
+        aside.
 
         Raises:
             InternalError: it is set aside.
         """
         if self.aside.is_watchful and not is_sifted:
-            return self.aside.step(what, self.step, is_awaited=is_awaited)
+            return self.aside.step(what, self.step)
         boot_ms = self.boot_ms() if self.replica.services else None
         try:
             ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
             if self.tracing.listeners:
                 self.tracing.step(what, ready, self.position + len(ready.records))
-            if type(what) is not LocalSet:
-                self._executor.carry_out(ready, is_awaited=is_awaited)
+            self._executor.carry_out(ready, is_awaited=what.is_awaited)
+            if what.moves_timers:
                 self._keep_earlier_time()
-            else:  # a client's, whose session waits for the commit, and which nearly always moves no timer
-                self._executor.carry_out(ready, is_awaited=True)
-                if what.request.ttl is not None or what.request.value is None:
-                    self._keep_earlier_time()
             return ready.reply
         except Exception as error:  # whoever gave the input may contain it: the node ends all the same
             if self.settler is not None:

@@ -40,8 +40,8 @@ class FollowingNode(Protocol):
     def position(self) -> int:
         """Wait for this before anything is given away that the last step changed."""
 
-    def step(self, what: Input, *, is_awaited: bool = False) -> object:
-        """Take one input; whoever gives it sees to the commit, if `is_awaited`."""
+    def step(self, what: Input) -> object:
+        """Take one input; whoever gives it sees to the commit, if it `is_awaited`."""
 
     def has_room_for(self, size: int) -> bool:
         """Whether so many bytes of records fit; counted when not."""
@@ -85,7 +85,7 @@ class OpenLink:
         self._traffic.events_in += len(events)
         if events and not node.has_room_for(events_room(events)):
             raise PeerError("the disk is full, what the peer tells was given up")
-        node.step(FollowTold(self._follow.follow, events, item.known), is_awaited=True)
+        node.step(FollowTold(self._follow.follow, events, item.known))
         if item.wants_held:
             ledger = node.replica.tree.ledger
             writers = ({event.node for event in events} | item.known.keys()) & self._follow.nodes.keys()

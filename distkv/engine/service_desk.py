@@ -46,7 +46,7 @@ class DeskNode(Protocol):
     def check_room(self, size: int) -> None:
         """Raises NoSpaceError when the disk has no room for so many bytes."""
 
-    def step(self, what: Input, *, is_awaited: bool = False) -> object:
+    def step(self, what: Input) -> object:
         """Have the replica take an input."""
 
     def commit(self) -> None:
@@ -98,7 +98,7 @@ class ServiceDesk:
         self._last += 1
         id, self._waiting[self._last] = self._last, (service, answered)
         try:
-            self._node.step(ServiceAsked(service, id, request, asker), is_awaited=True)
+            self._node.step(ServiceAsked(service, id, request, asker))
         except Exception:
             self._waiting.pop(id, None)  # nobody answers it
             raise
@@ -148,7 +148,7 @@ class ServiceDesk:
     # -- inside
 
     def _tell(self, what: Input) -> None:
-        self._node.step(what, is_awaited=True)
+        self._node.step(what)
         self._node.commit()
 
     def _dropped(self, count: int) -> None:

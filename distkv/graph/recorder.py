@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode, WriteDone
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeInput, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.election import has_data
 from distkv.core.ready import (
@@ -33,9 +34,6 @@ from distkv.core.ready import (
     JoinerAsked,
     LendEnded,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     Note,
@@ -44,9 +42,7 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
-    ReplaceChange,
     Reply,
-    RetireNode,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,
@@ -55,7 +51,6 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
-    WriteDone,
 )
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError

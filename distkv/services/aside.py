@@ -7,9 +7,9 @@ Invariant: a refused request changes nothing.
 
 from __future__ import annotations
 
-from distkv.core.ready import WriteDone
+from distkv.core.client_writes import WriteDone
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError
+from distkv.services.core_replies import expected
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import DecideAside
 
@@ -25,10 +25,6 @@ def decide(driver: Driver, request: DecideAside) -> bytes:
         driver.aside.retry(request.id)
         return encode_reply(request.seq, {"changed": True})
     driver.check_room(0)
-    reply = driver.aside.drop(request.id, driver.step)
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, WriteDone):
-        raise TypeError(f"a replacement was answered with {type(reply).__name__}")
+    reply = expected(driver.aside.drop(request.id, driver.step), WriteDone)
     driver.aside.look()
     return encode_reply(request.seq, {"changed": reply.event is not None})

@@ -14,16 +14,17 @@ from typing import Final
 
 import attrs
 
+from distkv.core.client_writes import LocalDecision, WriteDone
 from distkv.core.conditions import refuse_to_decide_for_the_system
-from distkv.core.ready import LocalDecision, WriteDone
 from distkv.engine.driver import Driver
 from distkv.engine.settler import Settler
-from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
+from distkv.errors import ChainMismatchError, NotFoundError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, Link, contains, new_event, tick_text
 from distkv.model.path import Path
 from distkv.model.sameness import says_same
 from distkv.services import kv
+from distkv.services.core_replies import expected
 from distkv.services.history import read_event, settler_of
 from distkv.wire.events import shown_fence
 from distkv.wire.replies import encode_items, encode_reply, encode_result
@@ -73,11 +74,7 @@ def decide(driver: Driver, request: Restore | Dismiss) -> bytes:
         _check_below(loser, request.path)
         kept = loser if isinstance(request, Restore) else entry.head
         driver.check_room(_size(kept, 2 + len(entry.losers)))
-    reply = driver.step(LocalDecision(request))
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, WriteDone):
-        raise TypeError(f"a decision was answered with {type(reply).__name__}")
+    reply = expected(driver.step(LocalDecision(request)), WriteDone)
     return encode_reply(request.seq, kv.done(reply, request.nchain))
 
 

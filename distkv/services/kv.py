@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, WriteDone
+from distkv.core.client_writes import BatchDone, Found, LocalBatch, LocalSet, WriteDone
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError, TooLargeError
+from distkv.errors import TooLargeError
 from distkv.model.event import Event, Kind
 from distkv.model.fence import NO_FENCE
+from distkv.services.core_replies import expected
 from distkv.wire.events import shown_fence
 from distkv.wire.fields import chain_map
 from distkv.wire.replies import (
@@ -71,12 +72,7 @@ def write(driver: Driver, request: SetValue, size: int) -> WriteDone:
         RequestError: a condition does not hold, the node is not ready, or the disk is full; nothing changed.
     """
     driver.check_room(size + EVENT_OVERHEAD_BYTES)
-    reply = driver.step(LocalSet(request))
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, WriteDone):
-        raise TypeError(f"a write was answered with {type(reply).__name__}")
-    return reply
+    return expected(driver.step(LocalSet(request)), WriteDone)
 
 
 def written_reply(request: SetValue, written: WriteDone, **more: object) -> bytes:
@@ -98,11 +94,7 @@ def batch(driver: Driver, request: Batch, size: int) -> bytes:
         raise TooLargeError(f"a batch has at most {driver.limits.batch_ops} operations, this one has {len(ops)}")
     _check_shown(driver, ops)
     driver.check_room(size + len(ops) * (EVENT_OVERHEAD_BYTES + EVENT_BYTES))
-    reply = driver.step(LocalBatch(ops))
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, BatchDone):
-        raise TypeError(f"a batch was answered with {type(reply).__name__}")
+    reply = expected(driver.step(LocalBatch(ops)), BatchDone)
     results = [_result(op, result) for op, result in zip(ops, reply.results, strict=True)]
     return encode_results(request.seq, results)
 

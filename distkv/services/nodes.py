@@ -7,9 +7,9 @@ Invariant: a refused request changes nothing.
 
 from __future__ import annotations
 
-from distkv.core.ready import Retired, RetireNode
+from distkv.core.client_writes import Retired, RetireNode
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError
+from distkv.services.core_replies import expected
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import RetireNodeRequest
 
@@ -23,9 +23,5 @@ async def retire(driver: Driver, request: RetireNodeRequest) -> bytes:
     """
     driver.check_room(0)
     answers = None if request.force else await driver.answers(request.node)
-    reply = driver.step(RetireNode(request.node, request.force, answers))
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, Retired):
-        raise TypeError(f"a retirement was answered with {type(reply).__name__}")
+    reply = expected(driver.step(RetireNode(request.node, request.force, answers)), Retired)
     return encode_reply(request.seq, {"changed": reply.changed, "life": reply.life})

@@ -10,23 +10,22 @@ it was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias, TypeVar, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 
 from distkv.core.ready import AskEvents, Input, JoinerAsked, PeerOffered, Reply
 from distkv.core.replica import Replica
-from distkv.errors import DistkvError, RequestError
+from distkv.errors import RequestError
 from distkv.model.event import Event, NodeName
 from distkv.model.pages import pages
+from distkv.services.core_replies import expected
 from distkv.wire.codec import Payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, PeerRequest
 
 Step: TypeAlias = Callable[[Input], Reply | None]
 """Hands an input to the replica; gives its reply."""
-
-_Kind = TypeVar("_Kind")
 
 
 @attrs.frozen
@@ -58,7 +57,7 @@ def answer_parts(
     """
     match request:
         case ExchangeRequest():
-            yield _expected(step(PeerOffered(request.maps)), TickMaps)
+            yield expected(step(PeerOffered(request.maps)), TickMaps)
         case GetEvents(network=network) | GetPages(network=network) if is_foreign(network, replica):
             raise foreign_error(replica)
         case GetEvents():
@@ -72,7 +71,7 @@ def answer_parts(
         case GetSnapshot():
             check_room(0)
             joiner = JoinerAsked(NodeName(request.node), request.created, request.addr)
-            head = _expected(step(joiner), SnapshotHead)
+            head = expected(step(joiner), SnapshotHead)
             # Of the same instant as the head: the tree changes while we send. What comes later is gossiped.
             events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
             yield head
@@ -93,14 +92,6 @@ def foreign_error(replica: Replica) -> RequestError:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _expected(reply: Reply | None, kind: type[_Kind]) -> _Kind:
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, kind):
-        raise TypeError(f"a peer's request was answered with {type(reply).__name__}, not {kind.__name__}")
-    return reply
 
 
 def _batches(events: Iterable[Event], bounds: PartBounds) -> Iterator[EventBatch]:

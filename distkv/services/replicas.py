@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 import trio
 
-from distkv.core.ready import WriteDone
+from distkv.core.client_writes import WriteDone
 from distkv.engine.driver import Driver
 from distkv.engine.holders import AwaitedEvent
 from distkv.errors import BusyError, DistkvError

@@ -60,5 +60,5 @@ def _check(driver: Driver, request: NodeTell) -> None:
 def _take(driver: Driver, request: NodeTell, bodies: Sequence[bytes]) -> None:
     driver.work.done += SERVICE_STEP * len(bodies)
     for body in bodies:
-        driver.step(NodeTold(request.node, request.life, request.service, body), is_awaited=True)
+        driver.step(NodeTold(request.node, request.life, request.service, body))
     driver.commit()

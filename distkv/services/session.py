@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.engine.turn_work import REQUEST
-from distkv.errors import DecodeError, DistkvError, InternalError, NotReadyError, RequestError, TooLargeError
+from distkv.errors import DecodeError, DistkvError, InternalError, RequestError, TooLargeError
 from distkv.services import (
     aside,
     backup,
@@ -58,6 +58,7 @@ from distkv.wire.node_requests import (
     Stop,
     TraceSteps,
 )
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import (
     Attach,
@@ -71,14 +72,16 @@ from distkv.wire.request import (
     HeldRequest,
     Lend,
     NodeTell,
+    PeerRequest,
     Request,
     TreeSay,
 )
 from distkv.wire.services import ServiceRequest
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
-from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
+from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue
 
 Asked = TypeVar("Asked", bound=Request)
+NodeAsked: TypeAlias = NodeTell | HeldRequest | TreeSay | EventsWait | Follow | Attach | Lend | PeerRequest
 
 VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 
@@ -263,7 +266,7 @@ class Session:
         """
         driver, replica = self._driver, self._driver.replica
         if not replica.is_serving and type(request) in SERVING_ONLY:
-            raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
+            raise replica.not_ready()
         match request:
             case GetValue():
                 reply, is_durable = kv.get_value(driver, request)
@@ -312,6 +315,22 @@ class Session:
                 self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
+            case (
+                NodeTell() | HeldRequest() | TreeSay() | EventsWait() | Follow() | Attach() | Lend() | ExchangeRequest()
+                | GetEvents() | GetPages() | GetSnapshot()
+            ):
+                self._dispatch_of_node(request)
+            case GetChanges():
+                self._answer_long(changes.send_changes, request)
+            case ServiceRequest():
+                self._services.begin(request)
+            case _:
+                assert_never(request)
+
+    def _dispatch_of_node(self, request: NodeAsked) -> None:
+        """The same of what nodes ask one another, and who follows them as a node does."""
+        driver = self._driver
+        match request:
             case Follow(node=node):
                 self._nursery.start_soon(self._follows.begin(request).run)
                 if node is not None:
@@ -342,10 +361,6 @@ class Session:
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
                 self._a_node_asked()
-            case GetChanges():
-                self._answer_long(changes.send_changes, request)
-            case ServiceRequest():
-                self._services.begin(request)
             case GetEvents() | GetPages() | GetSnapshot():
                 self._answer_long(peer.send_answer, request)
             case _:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from distkv.core.client_writes import BatchDone, LocalBatch, LocalSet, WriteDone
 from distkv.core.conditions import refuse_reserved
-from distkv.core.ready import BatchDone, LocalBatch, LocalSet
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError
 from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
+from distkv.services.core_replies import expected
 from distkv.services.kv import shown
 from distkv.wire.replies import encode_end, encode_error, encode_names, encode_reply, encode_result, encode_start
 from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
@@ -147,9 +147,7 @@ def _next_live(driver: Driver, path: Path, after: Path | None) -> tuple[list[Ent
 def _delete_lost(driver: Driver, path: Path) -> None:
     """Nobody is to miss what stood there any more."""
     driver.check_room(EVENT_BYTES + len(str(path).encode()))
-    reply = driver.step(LocalSet(SetValue(0, path, None)))
-    if isinstance(reply, DistkvError):
-        raise reply
+    expected(driver.step(LocalSet(SetValue(0, path, None))), WriteDone)
 
 
 def _delete(driver: Driver, entries: list[Entry]) -> None:
@@ -157,8 +155,4 @@ def _delete(driver: Driver, entries: list[Entry]) -> None:
     driver.check_room(
         sum(EVENT_BYTES + LINK_BYTES * (len(head.chain) + 1) + len(str(head.path).encode()) for head in heads)
     )
-    reply = driver.step(LocalBatch(tuple(SetValue(0, head.path, None) for head in heads)))
-    if isinstance(reply, DistkvError):
-        raise reply
-    if not isinstance(reply, BatchDone):
-        raise TypeError(f"a deletion was answered with {type(reply).__name__}")
+    expected(driver.step(LocalBatch(tuple([SetValue(0, head.path, None) for head in heads]))), BatchDone)

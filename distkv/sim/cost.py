@@ -21,7 +21,8 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import Input, JoinerAsked, LocalSet, PeerAnswered
+from distkv.core.client_writes import LocalSet
+from distkv.core.ready import Input, JoinerAsked, PeerAnswered
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.tick_ranges import count, joined

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from distkv.core.client_writes import LocalDecision, Retired, RetireNode, WriteDone
 from distkv.core.election import has_data
 from distkv.core.ready import (
     Ask,
@@ -21,15 +22,11 @@ from distkv.core.ready import (
     HeardMessage,
     Input,
     JoinerAsked,
-    LocalDecision,
     PathChange,
     PeerAnswered,
     PeerOffered,
     Ready,
-    Retired,
-    RetireNode,
     Wake,
-    WriteDone,
 )
 from distkv.core.replica import Replica
 from distkv.model.event import Event, Kind, is_above, order

@@ -12,8 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, assert_never
 
+from distkv.core.client_writes import Retired, RetireNode
 from distkv.core.edges import FrameGiven
-from distkv.core.ready import Retired, RetireNode
 from distkv.errors import DistkvError, DuplicateNameError
 from distkv.model.event import NodeName
 from distkv.model.path import Path

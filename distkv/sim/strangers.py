@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, assert_never
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.sim.actions import Untruth

@@ -30,7 +30,8 @@ from distkv.client.holding_news import (
     TokenReleased,
     TokenTaken,
 )
-from distkv.core.ready import Answer, LocalSet, ServiceAsked, ServiceWithdrawn, WriteDone
+from distkv.core.client_writes import LocalSet, WriteDone
+from distkv.core.ready import Answer, ServiceAsked, ServiceWithdrawn
 from distkv.core.tokens.machine import TOKENS
 from distkv.errors import ConnectionLostError, DistkvError, RequestError, UngrantedError
 from distkv.model.fence import Fence

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, assert_never
 
-from distkv.core.ready import BatchDone, Input, LocalBatch, LocalDecision, LocalSet, WriteDone
+from distkv.core.client_writes import BatchDone, LocalBatch, LocalDecision, LocalSet, WriteDone
+from distkv.core.ready import Input
 from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree

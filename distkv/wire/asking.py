@@ -10,25 +10,30 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.wire import decisions, node_requests, packing, subtrees, value_requests
+from distkv.wire.replicated import ReplicatedWrite, with_replicas
 from distkv.wire.request import Request
 from distkv.wire.row import AnyRow
 
-CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (
+_ROWS: Final[tuple[AnyRow[Request], ...]] = (
     *value_requests.ROWS,
     *subtrees.ROWS,
     *decisions.ROWS,
     *node_requests.ROWS,
 )
+CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (*with_replicas(_ROWS),)
 """What any client asks; `peering` and `services` have the others."""
 
 
 def encode_request(request: Request) -> bytes:
     """What a client or a peer sends."""
-    row = _BY_TYPE.get(type(request)) or _rare_row(type(request))
+    asked: Request = request.write if isinstance(request, ReplicatedWrite) else request
+    row = _BY_TYPE.get(type(asked)) or _rare_row(type(asked))
     fields: dict[str, object] = {"seq": request.seq, "action": row.action}
     raw: dict[str, bytes] = {}
     if row.write is not None:
-        row.write(request, fields, raw)
+        row.write(asked, fields, raw)
+    if isinstance(request, ReplicatedWrite):
+        fields |= request.fields
     return packing.pack_map(fields, raw)
 
 

@@ -29,20 +29,11 @@ from distkv.wire.node_requests import (
     Stop,
     TraceSteps,
 )
+from distkv.wire.replicated import REPLICAS_MAX, REPLICAS_S, ReplicatedWrite
 from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
 from distkv.wire.services import ServiceRequest
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
-from distkv.wire.value_requests import (
-    REPLICAS_MAX,
-    REPLICAS_S,
-    Batch,
-    GetHistory,
-    GetValue,
-    GetValueAt,
-    ReplicatedWrite,
-    SetValue,
-    ValueRequest,
-)
+from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue, ValueRequest
 
 if TYPE_CHECKING:
     from distkv.wire.edges import EdgeItem
@@ -221,7 +212,7 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 """What nodes ask of one another."""
 
 Request: TypeAlias = (
-    ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
-    | Attach | TreeSay | Lend | NodeTell | GetChanges | ServiceRequest
+    ValueRequest | ReplicatedWrite | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow
+    | HeldRequest | Attach | TreeSay | Lend | NodeTell | GetChanges | ServiceRequest
 )
 """What a frame may hold; `services.session` answers all of it."""

@@ -32,6 +32,9 @@ Write: TypeAlias = Callable[[Asked, dict[str, object], dict[str, bytes]], None]
 COUNT_MAX: Final = 2**31 - 1
 SEQ_MAX: Final = TICK_MAX
 
+REPLICA_FIELDS: Final = ("replicas", "timeout")
+"""How many nodes are to hold a write before it is answered, and how long that may take (`replicated`)."""
+
 WAIT_S_MAX: Final = 3600.0
 """How long a request may ask to be kept waiting."""
 
@@ -66,6 +69,8 @@ class RequestRow(Generic[Asked, Found]):
     """None: it is only read; another action says the same."""
     form: ReplyForm = ReplyForm.SIMPLE
     when: When = When.SERVING
+    is_replicable: bool = False
+    """Whether it is a write that may ask to be answered when other nodes hold it (`replicated`)."""
 
 
 AnyRow: TypeAlias = RequestRow[Any, Found]

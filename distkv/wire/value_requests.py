@@ -28,11 +28,10 @@ from distkv.wire.fields import (
     read_list,
     read_map,
     read_path,
-    read_seconds,
     read_time,
     shown,
 )
-from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, ReplyForm, RequestRow, check_fields, read_nchain, refuse
+from distkv.wire.row import COUNT_MAX, REPLICA_FIELDS, AnyRow, ReplyForm, RequestRow, check_fields, read_nchain, refuse
 from distkv.wire.values import canonical, pack_value
 
 _GET: Final = b"\x84" + b"%b".join(
@@ -51,10 +50,6 @@ _SET: Final = b"\x85" + b"%b".join(
         b"",
     )
 )
-
-REPLICAS_MAX: Final = 1024
-REPLICAS_S: Final = 10.0
-"""How long a write waits for other nodes that does not say so."""
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -116,19 +111,6 @@ class SetValue:
 
 
 @lean_value
-class ReplicatedWrite:
-    """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
-
-    write: SetValue
-    replicas: int
-    timeout_s: float
-
-    @property
-    def seq(self) -> int:
-        return self.write.seq
-
-
-@lean_value
 class Batch:
     """Writes and reads in one step: all, or none when one of them is refused."""
 
@@ -137,7 +119,7 @@ class Batch:
     """Their own `seq` is 0."""
 
 
-ValueRequest: TypeAlias = GetValue | GetValueAt | GetHistory | SetValue | ReplicatedWrite | Batch
+ValueRequest: TypeAlias = GetValue | GetValueAt | GetHistory | SetValue | Batch
 """What is asked about single values."""
 
 # -- read ---------------------------------------------------------------------------------------------------------
@@ -178,25 +160,8 @@ def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
     return _write(seq, read_lasting_path(fields.get("path")), None, fields, frame)
 
 
-def _replicated(
-    write: Callable[[int, Fields, bytes], SetValue],
-) -> Callable[[int, Fields, bytes], SetValue | ReplicatedWrite]:
-    """The reader of a write of its own, which may ask to be answered when other nodes hold it."""
-
-    def read(seq: int, fields: Fields, frame: bytes) -> SetValue | ReplicatedWrite:
-        if "replicas" not in fields:
-            return write(seq, fields, frame)
-        wishes = ("replicas", "timeout")
-        count = read_int(fields, "replicas", REPLICAS_MAX, 1)
-        timeout_s = read_seconds(fields, "timeout", WAIT_S_MAX) if "timeout" in fields else REPLICAS_S
-        rest = {name: value for name, value in fields.items() if name not in wishes}
-        return ReplicatedWrite(write(seq, rest, frame), count, timeout_s)
-
-    return read
-
-
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
-    refuse(fields, ("replicas", "timeout"), "is for a write of its own that waits for other nodes: give 'replicas'")
+    refuse(fields, REPLICA_FIELDS, "is for a write of its own that waits for other nodes: give 'replicas'")
     prev = None
     if "prev" in fields:
         if fields["prev"] is None:
@@ -305,11 +270,6 @@ def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict
         fields["refence"] = True
 
 
-def _write_replicated(request: ReplicatedWrite, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-    _write_op(request.write, fields, raw)
-    fields |= {"replicas": request.replicas, "timeout": request.timeout_s}
-
-
 def _write_get_value_at(request: GetValueAt, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields |= {"path": request.path.names, "at": request.at}
     if request.nchain:
@@ -337,15 +297,11 @@ def _packed_op(request: GetValue | SetValue) -> bytes:
 
 # -- the table ----------------------------------------------------------------------------------------------------
 
-_set_or_wait, _delete_or_wait = _replicated(_set_value), _replicated(_delete_value)
-
 ROWS: Final[tuple[AnyRow[ValueRequest], ...]] = (
     RequestRow("get_value", GetValue, _get_value_at, _write_op),
     RequestRow("get_value", GetValueAt, _get_value_at, _write_get_value_at),
-    RequestRow("set_value", SetValue, _set_or_wait, _write_op),
-    RequestRow("set_value", ReplicatedWrite, _set_or_wait, _write_replicated, ReplyForm.LATER),
-    RequestRow("delete_value", SetValue, _delete_or_wait, None),
-    RequestRow("delete_value", ReplicatedWrite, _delete_or_wait, None, ReplyForm.LATER),
+    RequestRow("set_value", SetValue, _set_value, _write_op, is_replicable=True),
+    RequestRow("delete_value", SetValue, _delete_value, None, is_replicable=True),
     RequestRow("history", GetHistory, _history, _write_history, ReplyForm.LONG),
     RequestRow("batch", Batch, _batch, _write_batch),
 )

@@ -1,4 +1,4 @@
-"""`make quick`: style, types, import rules, and the tests that are nearest to a change, within a minute.
+"""`make quick`: style, types, import rules, and the tests that are nearest to a change, within a minute or two.
 
 Knows: how long there is, and what tests cost when they ran last.  Does not know what reaches what (`changed`).
 
@@ -7,6 +7,7 @@ Invariant: what is left out is said: files that are not begun here, single tests
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,13 +64,18 @@ def steps(only: str) -> Iterator[Step]:
     yield step("lint-imports", "--no-logo")
     seconds = max(TESTS_MIN_S, WHOLE_S - (time.monotonic() - began))
     files = [f"{name.replace('.', '/')}.py" for name in nearest(modules, texts)]
-    taken = files[: count_in(files, seconds)]
+    taken = files[: count_in(files, seconds * share(os.getloadavg()[0], os.cpu_count() or 1))]
     print(f"\ntests of {words}: the nearest {len(taken)} of {len(files)} files, in {seconds:.0f} s")
     counts = Counter("/".join(file.split("/")[:2]) for file in files[len(taken) :])
     if counts:
         print("not begun: " + ", ".join(f"{count} files of {folder}" for folder, count in counts.items()))
     spread = ("--numprocesses", str(PROCESSES), "--dist", "load", "--maxschedchunk", "4")
     yield step("pytest", *spread, "--quick", "--budget", f"{seconds:.0f}", *taken)
+
+
+def share(load: float, cores: int) -> float:
+    """How much of a core each of our processes gets, beside the others that want one (`load`)."""
+    return cores / max(cores, load + PROCESSES)
 
 
 def count_in(files: Sequence[str], seconds: float) -> int:

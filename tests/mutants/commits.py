@@ -348,9 +348,9 @@ COMMITS = (
     broken(
         "ttl-late",
         "a write with a ttl may move the timer",
-        "engine/driver.py",
-        "if what.request.ttl is not None or what.request.value is None:",
-        "if what.request.value is None:",
+        "core/client_writes.py",
+        "return self.request.ttl is not None or self.request.value is None",
+        "return self.request.value is None",
         "tests/node/test_ttl.py",
     ),
 )

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.engine.asides import AsideKeeper
 from distkv.errors import StorageFailedError
 from distkv.model.path import Path

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from distkv.config import ScrubConfig
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.engine.scrub import AFTER_START_S, PAUSE_S
 from distkv.engine.settler import LOOKS, SETTLE_BYTES, SETTLE_S
 from distkv.errors import BusyError

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, WriteDone
+from distkv.core.client_writes import LocalDecision, LocalSet, WriteDone
+from distkv.core.ready import CoreSettings, Ready
 from distkv.core.replica import Replica
 from distkv.model.event import Event, Link, NodeName
 from distkv.model.path import Path

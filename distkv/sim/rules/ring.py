@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distkv.core.ready import Input, LocalBatch, Ready
+from distkv.core.client_writes import LocalBatch
+from distkv.core.ready import Input, Ready
 from distkv.model.tree import Tree
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer

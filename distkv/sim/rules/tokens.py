@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from distkv.core.ready import Input, LocalSet, Ready, ServiceAsked, ServiceWithdrawn, WriteDone
+from distkv.core.client_writes import LocalSet, WriteDone
+from distkv.core.ready import Input, Ready, ServiceAsked, ServiceWithdrawn
 from distkv.errors import UngrantedError
 from distkv.model.event import Event, NodeName
 from distkv.model.fence import NO_FENCE

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, WriteDone
+from distkv.core.client_writes import BatchDone, LocalDecision, WriteDone
+from distkv.core.ready import Input, Ready
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Link, order, tick_text
 from distkv.model.path import Path

@@ -1,4 +1,4 @@
-"""What each client gives of changes that its node missed.
+"""What each client gives of changes that its node missed, and of values that its disk lost.
 
 Knows: the frames of a watch.  Does not know when a node sends them.
 """
@@ -9,13 +9,19 @@ import anyio
 import pytest
 
 from distkv.client.blocking import connect
-from distkv.client.watch import Missed
-from distkv.wire.replies import encode_reply
+from distkv.client.watch import Lost, Missed
+from distkv.model.path import Path
+from distkv.wire.replies import addressed, encode_reply
+from distkv.wire.watch import encode_lost
 from tests.unit.client.scripted_server import ScriptedServer, open_server
 from tests.unit.client.shells import SHELLS, hosts, opened
 
 CHANGE = {"path": ["w"], "value": 1, "node": "a", "tick": 9, "tock": 1, "time": 1.5, "token": b"2"}
 FRAMES = ({"state": "start"}, {"missed": {"a": 49}, "token": b"1"}, CHANGE)
+
+
+def lost(seq: int) -> bytes:
+    return encode_reply(seq, {"state": "start"}) + addressed(encode_lost(Path(["x"])), seq) + encode_reply(seq, CHANGE)
 
 
 def answer(seq: int) -> bytes:
@@ -44,4 +50,16 @@ def test_what_was_missed_is_one_of_all_events(shell: str) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_was_missed_is_no_change(shell: str) -> None:
     with open_server(answer) as server:
+        assert getattr(first(shell, server, "watch"), "value", None) == 1
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_the_disk_lost_is_one_of_all_events(shell: str) -> None:
+    with open_server(lost) as server:
+        assert first(shell, server, "watch_events") == Lost(Path(["x"]))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_the_disk_lost_is_no_change(shell: str) -> None:
+    with open_server(lost) as server:
         assert getattr(first(shell, server, "watch"), "value", None) == 1

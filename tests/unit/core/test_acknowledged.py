@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import CoreSettings, JoinerAsked, LocalBatch, LocalDecision, LocalSet, Ready, WriteDone
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, WriteDone
+from distkv.core.ready import CoreSettings, JoinerAsked, Ready
 from distkv.core.replica import Replica
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, Link, NodeName, Tick, Tock

@@ -8,26 +8,21 @@ import attrs
 import pytest
 
 from distkv.core.aside import ASIDE_MAX, SUSPECTED_S, SUSPECTS_MAX, Asides, Failed
+from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode, WriteDone
 from distkv.core.ready import (
     FollowBegan,
     FollowTold,
     HeardMessage,
     Input,
     LineLent,
-    LocalBatch,
-    LocalDecision,
-    LocalSet,
     MembersSeen,
     NodeTold,
     PeerAnswered,
     PeerDone,
-    ReplaceChange,
-    RetireNode,
     ServiceAsked,
     SetAside,
     TransportUp,
     Wake,
-    WriteDone,
 )
 from distkv.errors import NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock

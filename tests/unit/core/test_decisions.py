@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, WriteDone
+from distkv.core.client_writes import LocalDecision, LocalSet, WriteDone
+from distkv.core.ready import CoreSettings, Ready
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, ExpiringEvent, Kind, Link, NodeName, Tick, Tock

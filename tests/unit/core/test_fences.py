@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import BatchDone, CoreSettings, LocalBatch, LocalDecision, LocalSet, Reply, Wake, WriteDone
+from distkv.core.client_writes import BatchDone, LocalBatch, LocalDecision, LocalSet, WriteDone
+from distkv.core.ready import CoreSettings, Reply, Wake
 from distkv.core.replica import Replica
 from distkv.errors import ConflictError, ExistsError, FencedError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event

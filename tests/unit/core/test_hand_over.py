@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from distkv.core.attempts import RETRY_MS
+from distkv.core.client_writes import RetireNode
 from distkv.core.ready import (
     Ask,
     AskEvents,
@@ -19,7 +20,6 @@ from distkv.core.ready import (
     PeerAnswered,
     PeerDone,
     PeerOffered,
-    RetireNode,
     Rng,
     TransportGap,
 )

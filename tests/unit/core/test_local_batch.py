@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import BatchDone, CoreSettings, Found, LocalBatch, LocalSet, Ready, WriteDone
+from distkv.core.client_writes import BatchDone, Found, LocalBatch, LocalSet, WriteDone
+from distkv.core.ready import CoreSettings, Ready
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, Tick, Tock

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.ready import AskEvents, LocalDecision, PeerAnswered, PeerDone, PeerOffered
+from distkv.core.client_writes import LocalDecision
+from distkv.core.ready import AskEvents, PeerAnswered, PeerDone, PeerOffered
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges

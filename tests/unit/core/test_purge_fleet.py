@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.ready import AskMaps, HeardMessage, PeerAnswered, PeerDone, RetireNode
+from distkv.core.client_writes import RetireNode
+from distkv.core.ready import AskMaps, HeardMessage, PeerAnswered, PeerDone
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.wire.message import PurgeRecord, Update

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.client_writes import WriteDone
 from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
@@ -17,7 +18,6 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     TransportGap,
-    WriteDone,
 )
 from distkv.errors import ConnectionLostError
 from distkv.model.event import NodeName, Tick, Tock

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import MembersSeen, Retired, RetireNode
+from distkv.core.client_writes import Retired, RetireNode
+from distkv.core.ready import MembersSeen
 from distkv.core.registry import node_path, retired_path
 from distkv.core.update import Store
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError

@@ -8,7 +8,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.ready import HeardMessage, JoinerAsked, LocalSet, MembersSeen, PeerOffered, WriteDone
+from distkv.core.client_writes import LocalSet, WriteDone
+from distkv.core.ready import HeardMessage, JoinerAsked, MembersSeen, PeerOffered
 from distkv.errors import DuplicateNameError, NotReadyError
 from distkv.model.event import Event, Kind, NodeName, Tick, life_of
 from distkv.model.path import Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered, WriteDone
+from distkv.core.client_writes import WriteDone
+from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered
 from distkv.core.witnesses import ASKED_MAX, Witnesses
 from distkv.errors import RequestError
 from distkv.model.event import Event, NodeName, life_of

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from distkv.core.ready import LocalSet, Ready, Wake
+from distkv.core.client_writes import LocalSet
+from distkv.core.ready import Ready, Wake
 from distkv.graph.recorder import RANGES_SHOWN, Recorder, chain_text, ranges_text
 from distkv.graph.trace import EVENTS_SHOWN, Moment, StepKind
 from distkv.model.event import COUNT_BITS, NodeName, Tick, Tock

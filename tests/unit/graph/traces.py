@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.graph.trace import ENDED, EventShown, Moment, Said
 from distkv.model.path import Path
 from distkv.sim.recording import Recording

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import Ask, LocalSet
+from distkv.core.client_writes import LocalSet
+from distkv.core.ready import Ask
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import OUTBOX_MAX

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from distkv.core.ready import Input, LocalSet, Ready, RetireNode
+from distkv.core.client_writes import LocalSet, RetireNode
+from distkv.core.ready import Input, Ready
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.sim.crossings import Crossed, Crossings

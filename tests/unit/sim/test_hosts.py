@@ -5,7 +5,8 @@ Knows: `distkv.sim.fleet` and what it is made of.
 
 from __future__ import annotations
 
-from distkv.core.ready import Ask, Input, LocalSet, Ready, WriteDone
+from distkv.core.client_writes import LocalSet, WriteDone
+from distkv.core.ready import Ask, Input, Ready
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Process

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import HeardMessage, LocalSet
+from distkv.core.client_writes import LocalSet
+from distkv.core.ready import HeardMessage
 from distkv.model.event import Event, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges

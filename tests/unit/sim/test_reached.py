@@ -5,7 +5,7 @@ Knows: fleets in which little happens.  Does not know how the table is printed.
 
 from __future__ import annotations
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.reached import Reached

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.client_writes import LocalDecision, LocalSet
 from distkv.core.expiry import Expiry
 from distkv.core.lives import Lives
 from distkv.core.node import Node
-from distkv.core.ready import LocalDecision, LocalSet, PeerAnswered, PeerOffered, Wake
+from distkv.core.ready import PeerAnswered, PeerOffered, Wake
 from distkv.core.update import Store
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, NodeName

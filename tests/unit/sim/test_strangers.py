@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.errors import DuplicateNameError
 from distkv.model.path import Path
 from distkv.sim.actions import Untruth

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.config import Limits
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.engine.feeds import Feed, Feeds, SharedChange
 from distkv.model.path import ROOT, Path
 from distkv.sim.draft import draw

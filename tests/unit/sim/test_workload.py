@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import LocalSet
+from distkv.core.client_writes import LocalSet
 from distkv.model.path import Path
 from distkv.sim.actions import DecideAny, Fill, Write
 from distkv.sim.fleet import Fleet

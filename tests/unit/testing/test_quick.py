@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from testing.quick import COLLECTION_S, PROCESSES, UNKNOWN_S, count_in, scope
+from testing.quick import COLLECTION_S, PROCESSES, UNKNOWN_S, count_in, scope, share
 
 MODULES = {"distkv.errors": "", "distkv.wire.codec": "", "distkv.wire.frames": "", "distkv.core.replica": ""}
 
@@ -26,3 +26,9 @@ def test_files_are_taken_while_there_is_time() -> None:
 
 def test_one_file_is_taken_however_little_time_there_is() -> None:
     assert count_in(["no/test_a.py", "no/test_b.py"], 0) == 1
+
+
+def test_busy_machine_gives_each_process_less() -> None:
+    assert share(0, 2) == 1
+    assert share(6, 2) == 0.25
+    assert share(6, 8) == 1

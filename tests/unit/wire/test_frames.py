@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, get_args
 
+import attrs
 import pytest
 
 from distkv.errors import (
@@ -22,6 +23,7 @@ from distkv.wire.asking import CLIENT_ROWS, encode_request
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
+from distkv.wire.replicated import ReplicableWrite, ReplicatedWrite, with_replicas
 from distkv.wire.request import (
     Dismiss,
     GetConflicts,
@@ -389,8 +391,22 @@ ROWS = (*CLIENT_ROWS, *peering.ROWS, *TOKEN_ROWS)
 
 def test_every_request_has_one_row_by_which_it_is_written() -> None:
     written = [row.type for row in ROWS if row.write is not None]
-    expected = {*get_args(Request), *get_args(TokenRequest)} - {ServiceRequest}
-    assert sorted(written, key=repr) == sorted(expected, key=repr)
+    # A replicated write is written as what it replicates, with two fields more.
+    others = {*get_args(Request), *get_args(TokenRequest)} - {ReplicatedWrite, ServiceRequest}
+    assert sorted(written, key=repr) == sorted(others, key=repr)
+
+
+def test_writes_that_may_be_replicated_have_a_row_for_that_too() -> None:
+    asked = {row.action for row in ROWS if row.is_replicable}
+    assert asked == {row.action for row in ROWS if row.type is ReplicatedWrite} == {"set_value", "delete_value"}
+    assert {row.type for row in ROWS if row.is_replicable} == {ReplicableWrite}
+
+
+def test_write_that_cannot_be_replicated_says_what_its_row_lacks() -> None:
+    row = next(row for row in ROWS if row.action == "dismiss")
+    (wrong, _) = with_replicas([attrs.evolve(row, is_replicable=True)])
+    with pytest.raises(TypeError, match="Dismiss is no write that can be replicated"):
+        wrong.read(1, {"id": "a:1", "replicas": 2}, b"")
 
 
 def test_rows_of_one_action_are_read_alike() -> None:
