@@ -36,7 +36,6 @@ from distkv.wire.fields import (
 )
 from distkv.wire.request import (
     SILENT_S,
-    WAIT_S_MAX,
     Attach,
     EventsWait,
     ExchangeRequest,
@@ -51,7 +50,7 @@ from distkv.wire.request import (
     Request,
     TreeSay,
 )
-from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When
+from distkv.wire.row import SEQ_MAX, WAIT_S_MAX, AnyRow, ReplyForm, RequestRow, When
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for, or followed, at once."""

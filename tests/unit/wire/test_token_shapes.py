@@ -17,7 +17,6 @@ from distkv.wire import packing
 from distkv.wire.asking import encode_request
 from distkv.wire.calls import BODY_BYTES_MAX, NUMBERS_MAX, CallAsked, read_call
 from distkv.wire.frames import decode_request
-from distkv.wire.request import SetValue
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
 from distkv.wire.token_fields import DATA_BYTES_MAX, HELD_MAX
 from distkv.wire.token_messages import decode_answer, decode_question, encode_answer
@@ -38,6 +37,7 @@ from distkv.wire.token_replies import (
 )
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenKeep, TokenOpen, TokenRequest
 from distkv.wire.token_slots import decode_part, decode_token
+from distkv.wire.value_requests import SetValue
 
 LONG = "x" * 10_000
 
