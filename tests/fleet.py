@@ -14,6 +14,7 @@ from distkv.core.client_writes import LocalSet
 from distkv.core.ready import Ask, HeardMessage, PeerAnswered, Ready
 from distkv.core.replica import Replica
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.sim.clock import WALL
 from distkv.sim.fleet import Fleet as SimulatedFleet
 from distkv.sim.host import Host, Process
@@ -22,8 +23,8 @@ from distkv.sim.rule import Observer
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import are_alike
 from distkv.sim.rules.contents import OneContent
-from distkv.wire.message import Header, Info, Message, Ping, Record, State, TickMaps
-from distkv.wire.request import SetValue
+from distkv.wire.message import Header, Info, Message, Ping, Record, TickMaps
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 __all__ = ["WALL", "Fleet", "NetworkFaults", "downloading", "grown", "meet_namesake"]

@@ -27,7 +27,8 @@ from distkv.model.event import Link, tick_text
 from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.wire.events import TTL_S_MAX
-from distkv.wire.request import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX
+from distkv.wire.replicated import REPLICAS_MAX, REPLICAS_S
+from distkv.wire.row import WAIT_S_MAX
 from distkv.wire.values import pack_value
 
 # -- what is printed ----------------------------------------------------------------------------------------------

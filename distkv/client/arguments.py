@@ -21,7 +21,8 @@ from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence, is_token_name,
 from distkv.model.path import Path
 from distkv.naming import is_node_name
 from distkv.wire.events import TTL_S_MAX
-from distkv.wire.request import REPLICAS_MAX, WAIT_S_MAX
+from distkv.wire.replicated import REPLICAS_MAX
+from distkv.wire.row import WAIT_S_MAX
 from distkv.wire.token_fields import read_session
 
 COUNT_MAX: Final = 2**63 - 1

@@ -145,7 +145,8 @@ class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods):
             UnreachableError: the client is closed.
             TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
         """
-        from distkv.client.async_token import AsyncTokenHold, as_wish  # few clients hold tokens
+        from distkv.client.async_token import AsyncTokenHold  # few clients hold tokens
+        from distkv.client.token_wish import as_wish
 
         return AsyncTokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s, keep_data))
 

@@ -19,10 +19,8 @@ from distkv.client.bodies import Body
 from distkv.client.boot_clock import boot_ms
 from distkv.client.session_task import SessionTask
 from distkv.client.token_handle import TokenHandle
-from distkv.client.token_wish import TokenWish, as_wish, new_holding
+from distkv.client.token_wish import TokenWish, new_holding
 from distkv.errors import RequestError
-
-__all__ = ["AsyncTokenHold", "as_wish"]
 
 
 class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):

@@ -19,7 +19,7 @@ from distkv.client.questions import Entry, Operation, Written
 from distkv.model.event import Link
 from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Path
-from distkv.wire.request import REPLICAS_S
+from distkv.wire.replicated import REPLICAS_S
 from distkv.wire.values import pack_value
 
 A = TypeVar("A")

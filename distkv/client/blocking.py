@@ -133,7 +133,8 @@ class Client(ValueMethods, TreeMethods, NodeMethods):
             UnreachableError: the client is closed.
             TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
         """
-        from distkv.client.blocking_token import TokenHold, as_wish  # few clients hold tokens
+        from distkv.client.blocking_token import TokenHold  # few clients hold tokens
+        from distkv.client.token_wish import as_wish
 
         return TokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s, keep_data))
 

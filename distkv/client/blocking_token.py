@@ -15,9 +15,7 @@ from distkv.client.blocking_connection import SharedConnection
 from distkv.client.boot_clock import boot_ms
 from distkv.client.session_thread import SessionThread
 from distkv.client.token_handle import TokenHandle
-from distkv.client.token_wish import as_wish, new_holding
-
-__all__ = ["TokenHold", "as_wish"]
+from distkv.client.token_wish import new_holding
 
 
 class TokenHold(TokenHandle[SharedConnection, SessionThread]):

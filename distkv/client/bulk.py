@@ -25,7 +25,7 @@ from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.packing import BulkUnpacker
 from distkv.wire.replies import is_end, is_start, reply_error
-from distkv.wire.request import GetTree
+from distkv.wire.subtrees import GetTree
 from distkv.wire.values import VALUE_BYTES_MAX
 
 PAGE_VALUES: Final = 10_000

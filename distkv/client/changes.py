@@ -24,7 +24,8 @@ from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_node, read_ranges
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_records
-from distkv.wire.request import WAIT_S_MAX, EventsWait, GetChanges
+from distkv.wire.request import EventsWait, GetChanges
+from distkv.wire.row import WAIT_S_MAX
 
 Ticks: TypeAlias = TickRanges | Mapping[str, Ranges | Iterable[int | Iterable[int]]]
 """Per node its ticks: `Ranges`, or a sorted list of ticks and [begin, end) pairs, as `held` of `get_state`."""

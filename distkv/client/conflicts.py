@@ -18,8 +18,8 @@ from distkv.model.event import Link, Tick, Tock, tick_text
 from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Path
 from distkv.wire.asking import encode_request
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.request import Dismiss, GetConflicts, Restore
 
 
 @attrs.frozen

@@ -1,12 +1,12 @@
 """A client's half of tokens: one session and what it holds, by the client's own clock.
 
-Knows: what is to be asked next, and what to tell the user.  Does not know sockets, threads, tasks or clocks: the time
-is an argument, in milliseconds of a clock that goes on while the machine sleeps (CLOCK_BOOTTIME). The shells
-(`blocking_token`, `async_token`) and the simulator move requests and answers.
+Knows: what is to be asked next, and what to tell the user.  Does not know what becomes of one token (`claim_table`),
+nor sockets, threads, tasks or clocks: the time is an argument, in milliseconds of a clock that goes on while the
+machine sleeps (CLOCK_BOOTTIME). The shells (`blocking_token`, `async_token`) and the simulator move requests and
+answers.
 
-Invariant: what it says is held may be counted on until `lost_at_ms`, whatever happens to nodes and network. No token is
-asked for before a server said that an earlier claim of it is released. On another connection everything that was under
-way is asked again.
+Invariant: what it says is held may be counted on until `lost_at_ms`, whatever happens to nodes and network. On another
+connection everything that was under way is asked again.
 
 After each call take the questions, then the news; then wait for an answer, or until `wake_ms`.
 """
@@ -17,25 +17,20 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from distkv.client import claims
-from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences
-from distkv.client.data_writes import DataWrite, DataWrites
+from distkv.client.claim_table import ClaimTable
+from distkv.client.claims import LATE_MS, Claim, ClaimState
 from distkv.client.holding_news import (
-    DataAnswered,
     SessionEnded,
     SessionLives,
     SessionNews,
     SessionQuestion,
     SessionRequest,
-    TokenObtained,
-    TokenRefused,
-    TokenReleased,
-    TokenTaken,
 )
 from distkv.client.keep_alive import KeepAlive
-from distkv.errors import BusyError, DistkvError, NotHeldError, RequestError, SessionExpiredError
+from distkv.errors import DistkvError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
-from distkv.wire.held_tokens import HELD_MAX, HeldToken
-from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
+from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_replies import SessionKept, SessionOpened, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen, TokenRelease
 
 DRIFT: Final = 0.01
@@ -54,16 +49,13 @@ class Holding:
     ) -> None:
         """`ttl_s`: None: what the servers give; `grace_s`: so long before its end its user stops."""
         self._ttl: Final = ttl_s, grace_s
-        self._let_go_ms: Final = let_go_ms
         self._alive = KeepAlive(drift, int(grace_s * 1000))
         self._is_given = False  # the user named the session: no other one takes its place
-        self._claims: Final = dict[str, Claim]()
-        self._before: Final = LastFences()
-        self._writes: Final = DataWrites()
         self._calls: Final = dict[int, SessionRequest]()
         """What is under way on this connection."""
         self._questions: list[SessionQuestion] = []
         self._news: list[SessionNews] = []
+        self._tokens: Final = ClaimTable(lambda news: self._news.append(news), let_go_ms)
         self._id = 0
         self._is_connected = self._is_closing = self._is_over = self._wants_other_node = False
         self._lost: DistkvError | None = None
@@ -89,7 +81,7 @@ class Holding:
     @property
     def is_settled(self) -> bool:
         """Whether no release is under way. May be asked while another thread changes it."""
-        return not any(claim.state is ClaimState.RELEASING for claim in list(self._claims.values()))
+        return self._tokens.is_settled
 
     @property
     def wants_other_node(self) -> bool:
@@ -110,15 +102,15 @@ class Holding:
 
     def listed(self) -> tuple[HeldToken, ...]:
         """What a keep-alive names: all that is held, or was and is not let go yet."""
-        return tuple([claim.held(with_data=True) for claim in self._claims.values() if claim.is_listed])
+        return self._tokens.listed(with_data=True)
 
     def has_ticket(self, token: str) -> bool:
         """Whether the place in the queue of a token that is wanted outlives its server."""
-        return (claim := self._claims.get(token)) is not None and claim.ticket is not None
+        return (claim := self._tokens.get(token)) is not None and claim.ticket is not None
 
     def lost_at_ms(self, token: str) -> int | None:
         """When whoever works under the token must have stopped, as it is known now; None: it is not ours."""
-        claim = self._claims.get(token)
+        claim = self._tokens.get(token)
         if claim is None or self._is_over or not claim.is_listed:
             return None
         return self._alive.until_ms if claim.state is ClaimState.HELD else min(claim.let_go_ms, self._alive.until_ms)
@@ -132,8 +124,7 @@ class Holding:
         if self._is_over:
             return None
         can_ask = self._is_connected and self._alive.ttl_ms > 0
-        moments = [claim.wake_ms(can_ask=can_ask) for claim in self._claims.values()]
-        moments.append(self._writes.wake_ms(can_ask=can_ask))
+        moments = [self._tokens.wake_ms(can_ask=can_ask)]
         if self._is_connected or self._alive.ttl_ms:
             moments.append(self._alive.wake_ms() if self._is_connected else self._alive.until_ms)
         moments.append(self._close_by_ms if self._is_closing else None)
@@ -163,9 +154,7 @@ class Holding:
         self._calls.clear()
         self._questions.clear()
         self._alive.connection_lost()
-        for claim in self._claims.values():
-            claim.connection_lost()
-        self._writes.connection_lost()
+        self._tokens.connection_lost()
         if self._is_closing and not self._alive.session and not self._is_over:
             self._end(None)
         self._go_on(now_ms)
@@ -197,8 +186,7 @@ class Holding:
     def adopt(self, session: str, held: Iterable[HeldToken], patience_ms: int, now_ms: int) -> None:
         """Go on with a session that is open already, and holds these tokens."""
         self._alive.session, self._is_given = session, True
-        for one in held:
-            self._claims[one.token] = claims.adopted(one, now_ms)
+        self._tokens.adopt(held, now_ms)
         self.open(0, patience_ms, now_ms)
 
     def acquire(
@@ -227,32 +215,19 @@ class Holding:
             RequestError: the session has asked for this token already, or may not ask for it again.
             BusyError: it has too many.
         """
-        old = self._claims.get(token)
-        if old is not None and old.state is ClaimState.BARRED:
-            raise BusyError(f"a late release could undo it if this session held {token!r} again: open another session")
-        if old is not None:
-            raise RequestError(f"the session has asked for {token!r} already, or is giving it up: wait for the answer")
-        if len(self._claims) >= HELD_MAX:
-            raise BusyError(f"a session holds at most {HELD_MAX} tokens: release some, or open another one")
         until_ms = None if wait_ms is None else now_ms + wait_ms
         claim = Claim(token, is_shared, data, until_ms, now_ms + (wait_ms or 0) + patience_ms, keeps_data=keeps_data)
-        self._claims[token], claim.before = claim, self._before.take(token)
+        self._tokens.want(claim)
         self._go_on(now_ms)
 
     def release(self, token: str, now_ms: int) -> None:
         """Give up a token, or the wish to have it. It is not held from now on; `TokenReleased` follows."""
-        claim = self._claims.get(token)
-        if claim is not None and claim.state is ClaimState.TAKEN:
-            self.let_go(token, now_ms)
-        elif claim is not None and claim.state in (ClaimState.WANTED, ClaimState.HELD):
-            self._give_back(claim, now_ms)
-            self._go_on(now_ms)
+        self._tokens.release(token, now_ms)
+        self._go_on(now_ms)
 
     def let_go(self, token: str, now_ms: int) -> None:
         """Nobody works under a token any more that was taken."""
-        claim = self._claims.get(token)
-        if claim is not None and claim.state is ClaimState.TAKEN:
-            claim.give_back(now_ms)  # by its fence: the loss that was told may have been of an earlier one
+        self._tokens.let_go(token, now_ms)
         self._go_on(now_ms)
 
     def set_data(self, token: str, data: bytes | None, patience_ms: int, now_ms: int, *, keeps: bool = False) -> int:
@@ -264,16 +239,14 @@ class Holding:
         """
         if self._held(token, now_ms) is None:
             raise NotHeldError(f"the session does not hold {token!r}: only a holder sets its data")
-        number = self._writes.add(token, data, now_ms + patience_ms, keeps_data=keeps)
+        number = self._tokens.set_data(token, data, now_ms + patience_ms, keeps_data=keeps)
         self._go_on(now_ms)
         return number
 
     def close(self, now_ms: int) -> None:
         """End the session: nothing is held from now on. `SessionEnded` follows, also when no node hears of it: then the
         session ends by itself after its ttl."""
-        self._claims.clear()
-        for write in self._writes.of_token(None):
-            self._writes.finish(write)
+        self._tokens.forget()
         self._is_closing, self._close_by_ms = True, now_ms + CLOSE_MS
         if self._alive.session:  # a keep-alive that is under way would be answered late
             self._alive.call, self._alive.again_ms = None, now_ms
@@ -284,9 +257,7 @@ class Holding:
     # -- inside
 
     def _held(self, token: str, now_ms: int) -> Claim | None:
-        claim = self._claims.get(token)
-        is_held = claim is not None and claim.state is ClaimState.HELD and self.lives(now_ms)
-        return claim if is_held else None
+        return self._tokens.held(token) if self.lives(now_ms) else None
 
     def _go_on(self, now_ms: int) -> None:
         self._look(now_ms)
@@ -298,7 +269,7 @@ class Holding:
         if not self._is_over:
             self._look_at_session(now_ms)
         if not self._is_over:
-            self._look_at_claims(now_ms)
+            self._tokens.look(self._lost, now_ms)
 
     def _look_at_session(self, now_ms: int) -> None:
         alive = self._alive
@@ -311,19 +282,10 @@ class Holding:
             self._end(self._lost or RequestError("no session could be opened: the node does not answer"))
         self._wants_other_node = self._is_connected and now_ms >= (alive.stuck_ms() or 2**62)
 
-    def _look_at_claims(self, now_ms: int) -> None:
-        for claim in list(self._claims.values()):
-            if claim.state is ClaimState.WANTED and now_ms >= claim.give_up_ms:
-                self._refuse(claim, claim.why_given_up(self._lost), now_ms)
-            elif claim.state is ClaimState.TAKEN and now_ms >= claim.let_go_ms:
-                claim.give_back(now_ms)
-        for write in self._writes.late(now_ms):
-            self._finish(write, self._lost or RequestError("no server stored the data in time"))
-
     def _expired(self, error: SessionExpiredError, now_ms: int) -> None:
         """The time of the session is over. Who only waits goes on with another one, which keeps the places by its
         tickets (docs/protocol, SESSION-13)."""
-        ends = None if self._is_closing or self._is_given else claims.begun_anew(self._claims.values(), now_ms)
+        ends = None if self._is_closing or self._is_given else self._tokens.begin_anew(now_ms)
         if ends is None:
             self._end(None if self._is_closing else error)
             return
@@ -337,16 +299,9 @@ class Holding:
 
     def _end(self, error: DistkvError | None) -> None:
         self._is_over = True
-        why = error or SessionExpiredError("the session was closed")
-        for claim in self._claims.values():
-            if claim.state is ClaimState.HELD:
-                self._news.append(TokenTaken(claim.token, str(why)))
-            elif claim.state is ClaimState.WANTED:
-                self._news.append(TokenRefused(claim.token, why))
-        for write in self._writes.of_token(None):
-            self._finish(write, why)
-        for some in (self._claims, self._calls, self._questions):
-            some.clear()
+        self._tokens.end(error or SessionExpiredError("the session was closed"))
+        self._calls.clear()
+        self._questions.clear()
         self._news.append(SessionEnded(error))
 
     def _send(self, request: SessionRequest) -> int:
@@ -362,14 +317,7 @@ class Holding:
             self._keep(now_ms)
         if not self.lives(now_ms) or self._is_closing:
             return
-        for claim in self._claims.values():
-            request = claim.request(alive.session, now_ms)
-            if request is not None:
-                claim.is_sent = True
-                claim.call = self._send(request)
-        for write in self._writes.to_send(now_ms):
-            fence = self._claims[write.token].fence
-            write.call = self._send(write.request(alive.session, fence))
+        self._tokens.ask(alive.session, self._send, now_ms)
 
     def _keep(self, now_ms: int) -> None:
         """Open the session, keep it, or end it."""
@@ -381,7 +329,7 @@ class Holding:
             alive.sent(self._send(TokenClose(0, alive.session)), now_ms)
         else:
             with_data = alive.sent(self._id + 1, now_ms)
-            held = tuple([claim.held(with_data=with_data) for claim in self._claims.values() if claim.is_listed])
+            held = self._tokens.listed(with_data=with_data)
             wait_s = alive.wait_ms / 1000 if alive.ttl_ms else None
             self._send(TokenKeep(0, alive.session, alive.version, held, wait_s, alive.turn, alive.answered))
 
@@ -395,13 +343,9 @@ class Holding:
                 self._take_keep(result, now_ms)
             case TokenClose():
                 self._take_close(result, now_ms)
-            case TokenAcquire(token=token) | TokenRelease(token=token):
-                claim = self._claims.get(token)
-                if claim is not None and claim.call == id:
-                    claim.call = None
-                    self._take_claim(claim, result, now_ms)
-            case TokenData():
-                self._take_data(id, result, now_ms)
+            case TokenAcquire() | TokenRelease() | TokenData():
+                named = self._alive.named if self.lives(now_ms) else None
+                self._tokens.answered(request, id, result, named, now_ms)
             case _:
                 assert_never(request)
 
@@ -424,77 +368,15 @@ class Holding:
                 self._end(claims.error_of(result))
             return
         is_first = not alive.ttl_ms
-        taken = [claim for name in result.lost if (claim := self._claims.get(name)) is not None]
-        news = [claim for claim in taken if claim.state in (ClaimState.HELD, ClaimState.WANTED)]
+        news = self._tokens.lost(result.lost)
         alive.kept(result, now_ms, is_news=bool(news))
         if is_first:
             self._news.append(SessionLives(alive.session, alive.ttl_ms))
         for claim in news:
-            self._lose(claim, now_ms)
-
-    def _lose(self, claim: Claim, now_ms: int) -> None:
-        """The server took a token, perhaps before its grant has come: such a grant does not count any more."""
-        if claim.state is ClaimState.WANTED:
-            self._refuse(claim, claims.withdrawn(claim.token), now_ms)
-            return
-        claim.taken(now_ms + self._let_go_ms)
-        text = f"the token {claim.token!r} was taken from the session: somebody broke it, or it was claimed twice"
-        for write in self._writes.of_token(claim.token):
-            self._finish(write, NotHeldError(text))
-        self._news.append(TokenTaken(claim.token, text))
+            self._tokens.lose(claim, now_ms)
 
     def _take_close(self, result: TokenReply | DistkvError, now_ms: int) -> None:
         if isinstance(result, DistkvError) and claims.is_bearable(result):
             self._alive.failed(now_ms)
         else:
             self._end(None)
-
-    def _take_claim(self, claim: Claim, result: TokenReply | DistkvError, now_ms: int) -> None:
-        if claim.state is ClaimState.RELEASING:
-            if claim.release_answered(result if isinstance(result, DistkvError) else None, now_ms):
-                if claim.state is ClaimState.RELEASING:
-                    self._drop(claim)
-                self._news.append(TokenReleased(claim.token))
-        elif isinstance(result, TokenGranted):
-            if self.lives(now_ms) and claim.granted(result, self._alive.named, now_ms):
-                self._news.append(TokenObtained(claim.token, claim.shown_fence()))
-        else:
-            error = claim.refused(claims.error_of(result), now_ms)
-            if error is not None:
-                self._refuse(claim, error, now_ms)
-
-    def _refuse(self, claim: Claim, error: DistkvError, now_ms: int) -> None:
-        """It is given up. Where a grant may still come, it is released until a server says so."""
-        self._news.append(TokenRefused(claim.token, error))
-        if claim.is_sent:
-            self._give_back(claim, now_ms)
-        else:
-            self._drop(claim)
-
-    def _drop(self, claim: Claim) -> None:
-        """Nothing is asked about it any more."""
-        del self._claims[claim.token]
-        self._before.keep(claim)
-
-    def _give_back(self, claim: Claim, now_ms: int) -> None:
-        for write in self._writes.of_token(claim.token):
-            self._finish(write, NotHeldError(f"{claim.token!r} was released before its data was stored"))
-        if claim.is_sent:
-            claim.give_back(now_ms)
-        else:
-            self._drop(claim)
-            self._news.append(TokenReleased(claim.token))
-
-    def _take_data(self, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
-        write, error = self._writes.of_call(id), result if isinstance(result, DistkvError) else None
-        if write is not None and error is not None and claims.is_bearable(error):
-            self._writes.again(write, now_ms)
-        elif write is not None:
-            claim = self._claims.get(write.token)
-            if claim is not None and error is None:
-                claim.data, claim.keeps_data, claim.change = write.data, write.keeps_data, write.number
-            self._finish(write, error)
-
-    def _finish(self, write: DataWrite, error: DistkvError | None) -> None:
-        self._writes.finish(write)
-        self._news.append(DataAnswered(write.number, error))

@@ -12,7 +12,7 @@ from distkv.errors import BadPathError, DecodeError
 from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_path
-from distkv.wire.request import ListNames
+from distkv.wire.subtrees import ListNames
 
 
 @lean_value

@@ -21,7 +21,7 @@ from distkv.model.fence import Fence
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 from distkv.wire.watch import Mark
 
 

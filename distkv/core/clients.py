@@ -37,7 +37,8 @@ from distkv.core.turn import Turn
 from distkv.errors import DistkvError, ExistsError, NotFoundError, RequestError
 from distkv.model.event import Kind, life_of
 from distkv.model.path import PathKey
-from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
+from distkv.wire.decisions import Dismiss, Restore
+from distkv.wire.value_requests import GetValue, SetValue
 
 
 class Clients:

@@ -22,7 +22,8 @@ from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.sameness import same_value, says_same
 from distkv.model.tree import Tree
-from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.decisions import Dismiss, Restore
+from distkv.wire.value_requests import SetValue
 
 
 def refuse_reserved(path: Path) -> None:

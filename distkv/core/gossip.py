@@ -17,7 +17,8 @@ from distkv.core.reconcile import Reconciliation
 from distkv.core.steps import take
 from distkv.core.turn import Turn
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
-from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
+from distkv.model.state import State
+from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, TickMap, Update
 
 ANSWERS_MAX: Final = 32
 """How many initial pings may wait for our answer at once."""

@@ -27,6 +27,7 @@ from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.errors import DistkvError, NotReadyError
 from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, count, ranges_of, without
 from distkv.model.tree import Applied
 from distkv.wire.message import (
@@ -38,7 +39,6 @@ from distkv.wire.message import (
     PingChain,
     PingLink,
     Record,
-    State,
     TickMap,
     TickMaps,
     Tombstone,

@@ -70,8 +70,9 @@ from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
+from distkv.wire.message import PingChain, PullEnd, Record, TickMaps
 from distkv.wire.states import Meta
 
 

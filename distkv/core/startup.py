@@ -19,8 +19,8 @@ from distkv.core.handover import HandOver
 from distkv.core.hearing import Hearing
 from distkv.core.ready import CoreSettings, Rng
 from distkv.model.event import NodeName
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, overlap
-from distkv.wire.message import State
 
 
 class Step(StrEnum):

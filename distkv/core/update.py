@@ -51,6 +51,7 @@ from distkv.model.ranges import Ranges
 from distkv.model.sameness import same_value
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
 from distkv.model.tree import Applied, Tree
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import (
     CeilingRecord,
     EventRecord,
@@ -64,8 +65,8 @@ from distkv.wire.message import (
     SlotRecord,
     StaleRecord,
 )
-from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 TOCK_AHEAD: Final = 1 << 20

@@ -10,8 +10,8 @@ from __future__ import annotations
 from distkv.core.client_writes import WriteDone
 from distkv.engine.driver import Driver
 from distkv.services.core_replies import expected
+from distkv.wire.node_requests import DecideAside
 from distkv.wire.replies import encode_reply
-from distkv.wire.request import DecideAside
 
 
 def decide(driver: Driver, request: DecideAside) -> bytes:

@@ -14,8 +14,8 @@ import trio
 
 from distkv.engine.driver import Driver
 from distkv.errors import RequestError
+from distkv.wire.node_requests import Backup
 from distkv.wire.replies import encode_end, encode_reply, encode_start
-from distkv.wire.request import Backup
 
 PART_BYTES: Final = 256 << 10
 

@@ -26,10 +26,11 @@ from distkv.model.sameness import says_same
 from distkv.services import kv
 from distkv.services.core_replies import expected
 from distkv.services.history import read_event, settler_of
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.events import shown_fence
 from distkv.wire.replies import encode_items, encode_reply, encode_result
-from distkv.wire.request import Dismiss, GetConflicts, Restore, SetValue
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
+from distkv.wire.value_requests import SetValue
 
 PAGE_ITEMS: Final = 1000
 PAGE_BYTES: Final = 256 << 10

@@ -17,8 +17,8 @@ from distkv.engine.settler import path_of
 from distkv.errors import RequestError
 from distkv.storage.archive import Scrubbed
 from distkv.storage.archive_rows import DamagedRow
+from distkv.wire.node_requests import LookForDamage
 from distkv.wire.replies import encode_end, encode_reply, encode_start
-from distkv.wire.request import LookForDamage
 
 TELL_S: Final = 1.0
 """Between two words about the progress."""

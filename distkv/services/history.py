@@ -22,7 +22,7 @@ from distkv.wire.fields import LINKS_MAX
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record
 from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
-from distkv.wire.request import GetHistory, GetValueAt
+from distkv.wire.value_requests import GetHistory, GetValueAt
 
 PAGE_ROWS: Final = 200
 

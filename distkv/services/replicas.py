@@ -26,7 +26,7 @@ from distkv.errors import BusyError, DistkvError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.services import kv
 from distkv.services.sender import Sender
-from distkv.wire.request import ReplicatedWrite
+from distkv.wire.replicated import ReplicatedWrite
 
 LOOK_S: Final = 0.5
 """How often new nodes are looked for; and how long one that failed, or has a gap before the event, is left alone."""

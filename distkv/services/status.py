@@ -22,8 +22,8 @@ from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
 from distkv.services import damage
+from distkv.wire.node_requests import GetState
 from distkv.wire.replies import encode_reply
-from distkv.wire.request import GetState
 
 
 def get_state(driver: Driver, request: GetState) -> bytes:

@@ -29,8 +29,8 @@ from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord, KnownRecord
 from distkv.wire.records import decode_record
 from distkv.wire.replies import addressed
-from distkv.wire.request import Watch
 from distkv.wire.states import read_path_key
+from distkv.wire.subtrees import Watch
 from distkv.wire.watch import (
     Mark,
     Token,

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from distkv.engine.driver import Driver
 from distkv.engine.trace import Listener
+from distkv.wire.node_requests import TraceSteps
 from distkv.wire.replies import encode_end, encode_reply
-from distkv.wire.request import TraceSteps
 
 PART_MOMENTS: Final = 100
 """Sent at a time."""

@@ -20,8 +20,9 @@ from distkv.model.path import Name, Path
 from distkv.services.core_replies import expected
 from distkv.services.kv import shown
 from distkv.wire.replies import encode_end, encode_error, encode_names, encode_reply, encode_result, encode_start
-from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.value_requests import SetValue
 
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10

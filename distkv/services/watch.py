@@ -19,7 +19,7 @@ from distkv.errors import BusyError, RequestError
 from distkv.model.tree import Tree
 from distkv.services.telling import Answer, Durable, Effect, Rows, Send, SendNowait, Telling, Wait
 from distkv.wire.replies import encode_error
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 from distkv.wire.watch import Token
 
 SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]

@@ -15,9 +15,9 @@ import attrs
 
 from distkv.model.fence import Fence
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.sim.network import NetworkFaults
 from distkv.transport.diversion import Diversion
-from distkv.wire.message import State
 
 Setting: TypeAlias = int | bool
 SettingMap: TypeAlias = Mapping[str, Setting]

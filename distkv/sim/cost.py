@@ -33,7 +33,7 @@ from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import not_at_rest, show_the_same
 from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 CLOCK_MS: Final = 5000

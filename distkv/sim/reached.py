@@ -30,8 +30,10 @@ from distkv.core.ready import (
 )
 from distkv.core.replica import Replica
 from distkv.model.event import Event, Kind, is_above, order
+from distkv.model.state import State
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
+from distkv.wire.decisions import Restore
 from distkv.wire.message import (
     CeilingRecord,
     EventRecord,
@@ -47,10 +49,8 @@ from distkv.wire.message import (
     ReleaseRecord,
     ResetRecord,
     StaleRecord,
-    State,
     Update,
 )
-from distkv.wire.request import Restore
 
 SIGNS: Final[dict[str, str]] = {
     "a write replaces another writer's": "CHAIN-3",

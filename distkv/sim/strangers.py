@@ -12,11 +12,12 @@ from typing import Any, Final, assert_never
 from distkv.core.client_writes import LocalSet
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.sim.actions import Untruth
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
-from distkv.wire.message import Header, Info, Message, Ping, PingLink, State, Update
-from distkv.wire.request import SetValue
+from distkv.wire.message import Header, Info, Message, Ping, PingLink, Update
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 FOREIGNER: Final = NodeName("x0")

@@ -44,10 +44,10 @@ from distkv.sim.token_moments import DataMoment, TokenChange, TokenMoment
 from distkv.sim.token_nodes import TokenNodes
 from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
-from distkv.wire.request import SetValue
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value, unpack_value
 
 WAY_MS: Final = 2

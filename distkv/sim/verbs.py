@@ -16,6 +16,7 @@ import attrs
 
 from distkv.core.ready import CoreSettings
 from distkv.model.fence import Fence, read_fence_text
+from distkv.model.state import State
 from distkv.sim.actions import (
     AcquireToken,
     Action,
@@ -70,7 +71,6 @@ from distkv.sim.words import Known, Words
 from distkv.sim.world import DEFAULTS
 from distkv.transport.diversion import ANY, Diversion
 from distkv.wire.gossip import GossipKind
-from distkv.wire.message import State
 
 GOSSIP: Final = tuple(GossipKind)
 _DIVERTED: Final = "|".join((*GOSSIP, ANY))

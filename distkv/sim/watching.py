@@ -31,7 +31,7 @@ from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.message import Record
 from distkv.wire.replies import decode_reply
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 from distkv.wire.watch import decode_token
 
 SEQ: Final = 1

@@ -22,7 +22,8 @@ from distkv.model.tree import Tree
 from distkv.sim.actions import Condition, Decide, DecideAny, Fill, Swap, Write
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Process
-from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.decisions import Dismiss, Restore
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value, unpack_value
 
 RING_LENGTH: Final = 8

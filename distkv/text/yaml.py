@@ -33,7 +33,7 @@ from ruyaml.nodes import Node as RepresentedNode
 from ruyaml.representer import SafeRepresenter
 
 from distkv.text.schema import Scalar, YamlError, scalar
-from distkv.wire.values import ExtType, Timestamp
+from distkv.wire.packing import ExtType, Timestamp
 
 NESTING_MAX: Final = 256
 """How many lists and maps may stand inside one another; values have the same limit."""

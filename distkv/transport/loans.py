@@ -22,8 +22,9 @@ from distkv.transport.peer_line import CONNECT_S, IDLE_S, Connect, PeerCall, Pee
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import Hello, decode_reply, read_hello, reply_error
-from distkv.wire.request import Lend, PingRequest
+from distkv.wire.request import Lend
 
 PROBE_S: Final = 30.0
 """So often it is tried whether a node that lends a connection can be dialled."""

@@ -24,8 +24,9 @@ from distkv.naming import parse_address
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import PingRequest, Request
+from distkv.wire.request import Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0

@@ -33,19 +33,9 @@ from distkv.wire.edges import read_edge
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import read_item
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import PingRequest, Stop
 from distkv.wire.replies import Hello, decode_reply, read_hello
-from distkv.wire.request import (
-    Attach,
-    EventsWait,
-    Follow,
-    HeldRequest,
-    NodeTell,
-    PeerRequest,
-    PingRequest,
-    Request,
-    Stop,
-    TreeSay,
-)
+from distkv.wire.request import Attach, EventsWait, Follow, HeldRequest, NodeTell, PeerRequest, Request, TreeSay
 
 MakeRequest: TypeAlias = Callable[[int], Request]
 """Makes a request of the number that it gets."""

@@ -16,8 +16,8 @@ from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
 from distkv.wire import packing, peering
 from distkv.wire.asking import CLIENT_ROWS
 from distkv.wire.fields import shown
-from distkv.wire.request import SEQ_MAX, Request
-from distkv.wire.row import Read, When, check_fields
+from distkv.wire.request import Request
+from distkv.wire.row import SEQ_MAX, Read, When, check_fields
 from distkv.wire.services import service_rows
 
 

@@ -23,7 +23,8 @@ from typing import Final
 
 from distkv.errors import BadValueError, DecodeError
 from distkv.wire import packing
-from distkv.wire.values import ExtType, Timestamp, unpack_value
+from distkv.wire.packing import ExtType, Timestamp
+from distkv.wire.values import unpack_value
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

@@ -37,7 +37,6 @@ from distkv.wire.fields import (
 )
 from distkv.wire.request import (
     SILENT_S,
-    WAIT_S_MAX,
     Attach,
     EventsWait,
     ExchangeRequest,
@@ -52,7 +51,7 @@ from distkv.wire.request import (
     Request,
     TreeSay,
 )
-from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When
+from distkv.wire.row import SEQ_MAX, WAIT_S_MAX, AnyRow, ReplyForm, RequestRow, When
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for, or followed, at once."""

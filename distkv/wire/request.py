@@ -17,37 +17,16 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.lean import lean_value
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.wire.decisions import ConflictRequest, Dismiss, GetConflicts, Restore
-from distkv.wire.node_requests import (
-    Backup,
-    DecideAside,
-    GetState,
-    LookForDamage,
-    NodeRequest,
-    PingRequest,
-    RetireNodeRequest,
-    Stop,
-    TraceSteps,
-)
-from distkv.wire.replicated import REPLICAS_MAX, REPLICAS_S, ReplicatedWrite
-from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
+from distkv.wire.decisions import ConflictRequest
+from distkv.wire.node_requests import NodeRequest
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.services import ServiceRequest
-from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
-from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue, ValueRequest
+from distkv.wire.subtrees import TreeRequest
+from distkv.wire.value_requests import ValueRequest
 
 if TYPE_CHECKING:
     from distkv.wire.edges import EdgeItem
     from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
-
-__all__ = [
-    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest",
-    "DecideAside", "DeleteTree", "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts",
-    "GetEvents", "GetHistory", "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt",
-    "HeldRequest", "Lend", "ListNames", "LookForDamage", "NodeRequest", "NodeTell", "PeerRequest", "PingRequest",
-    "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest",
-    "TreeSay", "ValueRequest", "Watch",
-]  # fmt: skip
-
 
 SILENT_S: Final = 1.0
 """How often a follower that does not say otherwise gets a sign of life."""

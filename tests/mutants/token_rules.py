@@ -458,7 +458,7 @@ TOKEN_RULES = (
     broken(
         "taken-not-released",
         "what was taken from a client is released by its fence: the loss may have been of an earlier grant",
-        "client/holding.py",
+        "client/claim_table.py",
         "            claim.give_back(now_ms)  # by its fence: the loss that was told may have been of an earlier one\n",
         "            del self._claims[token]\n",
         "tests/unit/client/test_holding.py",

@@ -23,7 +23,8 @@ from distkv.wire.fields import read_ranges
 from tests.netns.network import Network, open_network
 from tests.process.agents import Agent, Agents
 from tests.process.cluster import DEFAULT_CLOCK_S, Cluster
-from tests.process.servers import CHECKOUT, Server, Servers
+from tests.process.forks import CHECKOUT
+from tests.process.servers import Server, Servers
 
 NAMES = "abcd"
 GOSSIP_PORT, RPC_PORT, PORT = 7946, 7373, 27586

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 import attrs
 
-from tests.process.servers import die_with_parent
+from tests.process.fork_server import die_with_parent
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000

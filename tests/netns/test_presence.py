@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.netns.lab import PORT, START_S, Lab, open_lab
 from tests.netns.presence import Row, table
-from tests.process.servers import CHECKOUT, Ran, run_command
+from tests.process.forks import CHECKOUT
+from tests.process.servers import Ran, run_command
 
 WITHIN_S = 60.0
 """Three clocks are 3 s; agents that were apart, and a busy machine, take longer."""

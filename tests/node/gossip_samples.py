@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.transport.base import Report
-from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, Update
+from distkv.wire.message import Header, Info, Ping, PingLink, Start, Update
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 START = Start(1_700_000_000.0, 4711)

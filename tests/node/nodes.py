@@ -29,8 +29,9 @@ from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
+from distkv.engine.caller import Caller
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
-from distkv.engine.driver import Caller, Driver
+from distkv.engine.driver import Driver
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError

@@ -14,7 +14,7 @@ from distkv.core.client_writes import LocalSet
 from distkv.engine.asides import AsideKeeper
 from distkv.errors import StorageFailedError
 from distkv.model.path import Path
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from tests.unit.core.test_decisions import A, replica_with
 
 WRITE = LocalSet(SetValue(1, Path(["lamp"]), b"\x01"))

@@ -19,12 +19,13 @@ from distkv.config import Limits
 from distkv.core.ready import PeerAnswered
 from distkv.errors import DuplicateNameError, InitRefusedError, StorageFailedError
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.base import Gap, Heard
 from distkv.transport.pull import PeerCaller
 from distkv.wire.codec import Payload, tick_maps_map
-from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, TickMaps, Update
+from distkv.wire.message import Header, Info, Ping, PingLink, Start, TickMaps, Update
 from distkv.wire.request import PeerRequest
 from tests.node.nodes import Node, World, new_world
 

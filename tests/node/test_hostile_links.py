@@ -26,13 +26,14 @@ from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, TICK_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.base import Heard
 from distkv.transport.pull import ANSWER_BYTES_MAX
 from distkv.wire import packing
 from distkv.wire.following import ITEM_EVENTS_MAX, encode_alive, encode_known, encode_records
 from distkv.wire.framing import FrameReader
-from distkv.wire.message import EventRecord, LifeRecord, PurgeRecord, ResetRecord, State
+from distkv.wire.message import EventRecord, LifeRecord, PurgeRecord, ResetRecord
 from distkv.wire.records import encode_record
 from distkv.wire.replies import Hello, addressed, encode_end, encode_error, encode_hello, encode_start
 from tests.node.gossip_samples import A, update

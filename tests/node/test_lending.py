@@ -20,12 +20,12 @@ from trio.testing import MockClock, memory_stream_pair
 
 from distkv.config import TreeConfig
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.state import State
 from distkv.services.connections import QUIET_S
 from distkv.transport.loans import PROBE_S
 from distkv.transport.peer_line import CONNECT_S, LINGER_S
 from distkv.wire import packing
 from distkv.wire.following import encode_alive
-from distkv.wire.message import State
 from distkv.wire.replies import Hello, addressed, encode_hello, encode_start
 from tests.node.nodes import OVER_SOCKETS, Client, Node, Reply, World, new_world, until
 

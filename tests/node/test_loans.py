@@ -13,12 +13,13 @@ from trio.testing import MockClock, memory_stream_pair
 
 from distkv.errors import BusyError, DistkvError, PeerError, RequestError, UnknownActionError
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.state import State
 from distkv.transport.base import FollowHooks
 from distkv.transport.loans import ANSWER_S, PROBE_S, Lender
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.codec import Payload
-from distkv.wire.message import EventBatch, PullEnd, State
+from distkv.wire.message import EventBatch, PullEnd
 from distkv.wire.replies import Hello, encode_error, encode_hello
 from distkv.wire.request import Follow, Lend
 from tests.node.test_pull_calls import (

@@ -22,6 +22,7 @@ from distkv.engine.held_ticks import HeldTicks
 from distkv.errors import BusyError, ExistsError, NoSpaceError, NotReadyError, PeerError, RequestError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.transport.base import FollowHooks
 from distkv.transport.peer_line import CONNECT_S, IDLE_S, LINGER_S, Connect
 from distkv.transport.pull import PeerCaller
@@ -29,7 +30,7 @@ from distkv.wire import packing
 from distkv.wire.codec import Payload, encode_payload
 from distkv.wire.following import encode_alive
 from distkv.wire.framing import FrameReader
-from distkv.wire.message import EventBatch, PullEnd, State
+from distkv.wire.message import EventBatch, PullEnd
 from distkv.wire.replies import Hello, addressed, encode_end, encode_error, encode_hello, encode_reply, encode_start
 from distkv.wire.request import Follow, GetEvents
 from tests.node.gossip_samples import event

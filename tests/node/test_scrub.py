@@ -16,7 +16,7 @@ from distkv.engine.scrub import AFTER_START_S, PAUSE_S
 from distkv.engine.settler import LOOKS, SETTLE_BYTES, SETTLE_S
 from distkv.errors import BusyError
 from distkv.model.path import Path
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.node.nodes import Node, Reply, run, solo_node, until
 from tests.node.test_damage import flip, of_path

@@ -17,15 +17,16 @@ from trio.testing import MockClock, memory_stream_pair
 
 from distkv.config import Limits
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.state import State
 from distkv.transport.peer_line import CONNECT_S, IDLE_S, LINGER_S, PROBE_S
 from distkv.transport.pull import PeerCaller
 from distkv.transport.tells import PEACE_S, TELL_BYTES
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
-from distkv.wire.message import State
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.peering import TELL_BODIES_MAX
 from distkv.wire.replies import Hello, encode_hello, encode_reply
-from distkv.wire.request import NodeTell, PingRequest, Request
+from distkv.wire.request import NodeTell, Request
 
 HELLO = encode_hello(Hello((0, 1, 0), NodeName("b"), Tick(1), Tock(1), State.READY, b"12345678", 0))
 ADDR = "b:1"

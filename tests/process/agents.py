@@ -21,8 +21,9 @@ import trio
 
 from distkv.errors import TransportError
 from distkv.transport.serf_rpc import SerfRpc, connect
+from tests.process.fork_server import die_with_parent
 from tests.process.ports import free_port
-from tests.process.servers import PATIENCE, die_with_parent, wait_stopped
+from tests.process.servers import PATIENCE, wait_stopped
 
 CALL_S = 120.0
 """So long an agent may take for an answer where others keep the machine busy."""

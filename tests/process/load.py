@@ -22,7 +22,8 @@ from distkv.wire.fields import read_ranges
 from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch
 from distkv.wire.replies import decode_reply, is_end, reply_error
-from distkv.wire.request import GetEvents, GetValue, Request, SetValue
+from distkv.wire.request import GetEvents, Request
+from distkv.wire.value_requests import GetValue, SetValue
 from distkv.wire.values import pack_value
 from tests.process.servers import Server
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.process.servers import die_with_parent
+from tests.process.fork_server import die_with_parent
 
 
 @attrs.frozen

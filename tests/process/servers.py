@@ -27,7 +27,8 @@ import attrs
 from distkv.client.addresses import Address, UnixAddress
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
-from tests.process.forks import CHECKOUT, PYTHONPATH, Command, die_with_parent
+from tests.process.fork_server import die_with_parent
+from tests.process.forks import CHECKOUT, PYTHONPATH, Command
 from tests.process.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 from distkv.model.event import COUNT_BITS
 from distkv.wire.asking import encode_request
+from distkv.wire.node_requests import Backup
 from distkv.wire.replies import is_start
-from distkv.wire.request import Backup
 from tests.process.cluster import open_cluster
 from tests.process.load import Wire, get_many, set_many
 from tests.process.servers import Server, Servers, wait_until

@@ -18,7 +18,8 @@ from distkv.wire import packing
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import encode_error, encode_reply
-from distkv.wire.request import SetValue, Watch
+from distkv.wire.subtrees import Watch
+from distkv.wire.value_requests import SetValue
 from tests.process.fakes import serve
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")

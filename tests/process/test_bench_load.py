@@ -17,8 +17,9 @@ from bench.load import Generator, Load, build
 from distkv.errors import BusyError
 from distkv.model.fence import Fence
 from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.replies import encode_error, encode_reply
-from distkv.wire.request import GetValue, ReplicatedWrite, SetValue
+from distkv.wire.value_requests import GetValue, SetValue
 from distkv.wire.values import pack_value
 from tests.process.fakes import serve
 

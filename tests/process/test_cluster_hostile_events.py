@@ -17,8 +17,9 @@ import trio
 
 from distkv.model.event import TOCK_HEARD_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.wire.gossip import encode_message
-from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, Update
+from distkv.wire.message import Header, Info, Ping, PingLink, Start, Update
 from distkv.wire.packing import pack, unpack
 from distkv.wire.values import pack_value
 from tests.process.cluster import Cluster, open_cluster

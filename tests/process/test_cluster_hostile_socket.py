@@ -17,8 +17,9 @@ import pytest
 
 from distkv.model.path import Path
 from distkv.wire.asking import encode_request
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.packing import pack, pack_map
-from distkv.wire.request import GetValue, PingRequest
+from distkv.wire.value_requests import GetValue
 from tests.process.load import Wire, set_many
 from tests.process.servers import Server, open_servers
 

@@ -11,7 +11,8 @@ import pytest
 
 from distkv.model.path import Path
 from distkv.wire.packing import pack_map
-from distkv.wire.request import ReplicatedWrite, SetValue
+from distkv.wire.replicated import ReplicatedWrite
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire, events_of, get_many

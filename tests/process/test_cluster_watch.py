@@ -15,7 +15,7 @@ from distkv.client.blocking import Client
 from distkv.client.watch import Change, Resync, UpToDate
 from distkv.model.path import Path
 from distkv.wire.asking import encode_request
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire, set_many
 from tests.process.servers import Server

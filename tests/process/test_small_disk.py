@@ -15,7 +15,7 @@ import pytest
 
 from distkv.errors import NoSpaceError
 from distkv.model.path import Path as Name
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.process.load import Wire, get_many
 from tests.process.mounts import small_file_system

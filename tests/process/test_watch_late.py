@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from distkv.model.path import Path
 from distkv.wire.asking import encode_request
-from distkv.wire.request import PingRequest, Watch
+from distkv.wire.node_requests import PingRequest
+from distkv.wire.subtrees import Watch
 from tests.process.load import Wire, set_many
 from tests.process.servers import Server, Servers
 

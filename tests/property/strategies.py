@@ -29,8 +29,10 @@ from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.wire.codec import Payload
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.edges import FramesAcked, SignOfLife, SubtreeHeight
 from distkv.wire.message import (
     CeilingRecord,
@@ -53,49 +55,41 @@ from distkv.wire.message import (
     SnapshotHead,
     StaleRecord,
     Start,
-    State,
     TickMap,
     TickMaps,
     Tombstone,
     Update,
 )
+from distkv.wire.node_requests import (
+    Backup,
+    DecideAside,
+    GetState,
+    LookForDamage,
+    PingRequest,
+    RetireNodeRequest,
+    Stop,
+    TraceSteps,
+)
+from distkv.wire.packing import ExtType, Timestamp
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.request import (
     Attach,
-    Backup,
-    Batch,
-    DecideAside,
-    DeleteTree,
-    Dismiss,
     EventsWait,
     ExchangeRequest,
     Follow,
     GetChanges,
-    GetConflicts,
     GetEvents,
-    GetHistory,
     GetPages,
     GetSnapshot,
-    GetState,
-    GetTree,
-    GetValue,
-    GetValueAt,
     HeldRequest,
     Lend,
-    ListNames,
-    LookForDamage,
     NodeTell,
-    PingRequest,
-    ReplicatedWrite,
     Request,
-    Restore,
-    RetireNodeRequest,
-    SetValue,
-    Stop,
-    TraceSteps,
     TreeSay,
-    Watch,
 )
-from distkv.wire.values import ExtType, Timestamp, pack_value
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
+from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, SetValue
+from distkv.wire.values import pack_value
 
 FEW_NODES = ("a", "b", "c", "node-4.example_x")
 FEW_LIVES = (0, 1, 77_000_000, LIFE_MAX)

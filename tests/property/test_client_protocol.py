@@ -17,7 +17,7 @@ from distkv.errors import BusyError, DistkvError
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
-from distkv.wire.request import GetTree
+from distkv.wire.subtrees import GetTree
 from tests.unit.client.scripted_server import HELLO
 
 KINDS = ("reply", "refusal", "items")

@@ -15,8 +15,9 @@ from distkv.core.replica import Replica
 from distkv.model.event import Event, Link, NodeName
 from distkv.model.path import Path
 from distkv.model.tree import Tree
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, Start
-from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.value_requests import SetValue
 from tests.profiles import examples
 from tests.property.histories import outcome
 

@@ -10,8 +10,9 @@ import random
 
 import pytest
 
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import Ping
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 from tests.profiles import seeds
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,8 @@ from distkv.core.update import Store
 from distkv.model.event import Event, Kind, Link, NodeName, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import Header, State, TickMaps
+from distkv.model.state import State
+from distkv.wire.message import Header, TickMaps
 from distkv.wire.values import pack_value
 from tests.profiles import examples
 from tests.property.histories import assert_consistent

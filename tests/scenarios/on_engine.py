@@ -19,6 +19,7 @@ from distkv.config import Limits
 from distkv.errors import NoSpaceError, StaleError
 from distkv.graph.standing import standing_lines
 from distkv.model.event import NodeName
+from distkv.model.state import State
 from distkv.sim.actions import (
     AcquireToken,
     Action,
@@ -70,7 +71,7 @@ from distkv.sim.script import Script
 from distkv.sim.world import DEFAULTS
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.memory import MessageFaults
-from distkv.wire.message import KnownRecord, Start, State
+from distkv.wire.message import KnownRecord, Start
 from distkv.wire.records import encode_record
 from tests.node.nodes import Node, World, durable_copy, new_world, until
 from tests.scenarios.requests import requests_of

@@ -28,7 +28,8 @@ from pyspark.sql import SparkSession
 
 from distkv.cli.main import run
 from distkv.cli.session import CliSession
-from tests.process.servers import CHECKOUT, ROOT, wait_until
+from tests.process.forks import CHECKOUT
+from tests.process.servers import ROOT, wait_until
 
 JOB_S: Final = 600.0
 LOCAL: Final = "local[2]"

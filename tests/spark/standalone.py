@@ -17,8 +17,9 @@ from typing import Final
 import attrs
 import pyspark
 
+from tests.process.fork_server import die_with_parent
 from tests.process.ports import free_port
-from tests.process.servers import die_with_parent, wait_until
+from tests.process.servers import wait_until
 from tests.spark import home
 from tests.spark.jobs import kill_tree, tree_of
 

@@ -23,7 +23,7 @@ from distkv.spark.nodes.differences import Restored
 from distkv.spark.restore import restore
 from distkv.spark.table.columns import FENCE_COLUMNS
 from distkv.spark.table.store import open_table
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value, unpack_value
 from tests.process.load import Wire
 from tests.process.servers import Server

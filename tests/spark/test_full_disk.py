@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.process.forks import CHECKOUT
 from tests.process.mounts import SmallFileSystem, small_file_system
-from tests.process.servers import CHECKOUT, Server
+from tests.process.servers import Server
 from tests.spark.exact import check_exact, held_by, root_of, written
 from tests.spark.jobs import run_here, run_job
 from tests.spark.tables import manifest

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from distkv.client.questions import Set
 from distkv.model.path import Path
 from distkv.wire.json_form import to_json
-from distkv.wire.values import Timestamp, pack_value
+from distkv.wire.packing import Timestamp
+from distkv.wire.values import pack_value
 from tests.process.servers import Server
 
 VALUES: tuple[object, ...] = (

@@ -31,6 +31,7 @@ from distkv.model.fence import Fence
 from distkv.model.pages import Page
 from distkv.model.path import Path as StorePath
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.services.status import get_state
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
@@ -46,13 +47,12 @@ from distkv.wire.message import (
     PullEnd,
     SnapshotHead,
     Start,
-    State,
     TickMaps,
     Tombstone,
     Update,
 )
+from distkv.wire.node_requests import GetState
 from distkv.wire.replies import Hello, encode_hello
-from distkv.wire.request import GetState
 from tests.offenders import assert_none
 from tests.process.pages import console_blocks
 from tests.process.readers import ELSEWHERE, READERS

@@ -11,10 +11,11 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready, TransportUp
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, common, overlap
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
-from distkv.wire.message import Info, Message, PingChain, Record, State, TickMaps
+from distkv.wire.message import Info, Message, PingChain, Record, TickMaps
 
 GAP_MS: Final = 10_000
 """A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).

@@ -14,9 +14,10 @@ import attrs
 from distkv.core.ready import Input, Ready, Wake
 from distkv.model.event import Event, Kind, tick_text
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
-from distkv.wire.message import EventRecord, Record, ResetRecord, State
+from distkv.wire.message import EventRecord, Record, ResetRecord
 
 ROUNDING_MS: Final = 10
 """Clocks that run fast skip a millisecond now and then."""

@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from distkv.errors import BadValueError
-from distkv.wire.values import Timestamp
+from distkv.wire.packing import Timestamp
 
 _NANOSECONDS: Final = 10**9
 _WRAP: Final = 1 << 64

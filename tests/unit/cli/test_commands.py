@@ -36,7 +36,9 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.event import NodeName, Tick
-from distkv.wire.request import ReplicatedWrite, RetireNodeRequest, SetValue
+from distkv.wire.node_requests import RetireNodeRequest
+from distkv.wire.replicated import ReplicatedWrite
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
 

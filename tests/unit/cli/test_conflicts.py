@@ -13,7 +13,7 @@ from distkv.cli.main import run
 from distkv.errors import ChainMismatchError, NotFoundError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.wire.request import Dismiss, GetConflicts, Restore
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from tests.unit.client.scripted_server import ScriptedServer, open_server, refusal, reply
 
 Capture = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from distkv.errors import FencedError
 from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.wire.replies import encode_end, encode_reply, encode_start
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import Step, open_server, refusal, reply
 

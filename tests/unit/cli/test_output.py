@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from distkv.cli.output import Form, rendered
 from distkv.errors import RequestError
 from distkv.text import yaml
-from distkv.wire.values import ExtType, Timestamp, pack_value
+from distkv.wire.packing import ExtType, Timestamp
+from distkv.wire.values import pack_value
 
 ODD_WORDS = """yes 1_000 0x1F ~ null 2024-01-01 12:30 a:\tb #c -\ta << = ... 1e3 .5 0o7 ' !x &x *x"""
 words = st.sampled_from(ODD_WORDS.split(" "))

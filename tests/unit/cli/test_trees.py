@@ -28,9 +28,11 @@ from distkv.errors import (
 )
 from distkv.model.fence import Fence
 from distkv.model.path import Name, Path
+from distkv.wire.packing import ExtType, Timestamp
 from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
-from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, SetValue
-from distkv.wire.values import ExtType, Timestamp, pack_value
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.value_requests import Batch, SetValue
+from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, open_server, refusal, reply
 
 Capture = pytest.CaptureFixture[str]

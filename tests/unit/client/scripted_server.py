@@ -20,9 +20,9 @@ import attrs
 from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.state import State
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FRAME_BYTES_MAX, FrameReader
-from distkv.wire.message import State
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 
 HELLO: Final = Hello((0, 1, 0), NodeName("fake"), Tick(7), Tock(9), State.READY, None, 0)

@@ -19,7 +19,7 @@ from distkv.client.questions import Delete, Get, Set
 from distkv.errors import BadPathError, BadValueError, DistkvError, RequestError, SettingsError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.wire.request import Batch, SetValue
+from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import open_server, refusal, reply
 from tests.unit.client.shells import LOOPS, SHELLS, Named, perform

@@ -23,8 +23,8 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import GetState, PingRequest
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
-from distkv.wire.request import GetState, PingRequest
 from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, Last, ScriptedServer, close, open_server, reply, silence

@@ -31,10 +31,10 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
-from distkv.wire.message import State
+from distkv.model.state import State
+from distkv.wire.node_requests import GetState, PingRequest
 from distkv.wire.replies import encode_error, encode_hello, encode_reply
-from distkv.wire.request import GetState, GetValue, PingRequest, SetValue
-from distkv.wire.value_requests import Batch
+from distkv.wire.value_requests import Batch, GetValue, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import (
     HELLO,

@@ -12,8 +12,8 @@ from distkv.client.questions import Repeat, Written
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.frames import decode_request
-from distkv.wire.request import Dismiss, Restore
 
 A = (NodeName("a"), Tick((7 << 32) + 12))
 B = (NodeName("b"), Tick(3))

@@ -22,7 +22,7 @@ from distkv.errors import DecodeError, DistkvError, ExistsError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.values import ExtType, Timestamp
+from distkv.wire.packing import ExtType, Timestamp
 
 LINK: Final = (NodeName("a"), Tick(1))
 WHERE: Final = Path(["a", 1, None])

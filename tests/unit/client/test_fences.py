@@ -18,8 +18,9 @@ from distkv.errors import DecodeError, FencedError, RequestError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
+from distkv.wire.replicated import ReplicatedWrite
 from distkv.wire.replies import encode_end, encode_reply, encode_start
-from distkv.wire.request import Batch, ReplicatedWrite, SetValue
+from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import Step, open_server, refusal, reply
 from tests.unit.client.shells import SHELLS, Named, perform

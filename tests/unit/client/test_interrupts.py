@@ -19,9 +19,11 @@ import pytest
 from distkv.client.blocking import Client, connect
 from distkv.errors import RequestError, UnreachableError
 from distkv.model.path import Path
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import encode_end, encode_reply, encode_start
-from distkv.wire.request import GetTree, GetValue, PingRequest, Watch
+from distkv.wire.subtrees import GetTree, Watch
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen
+from distkv.wire.value_requests import GetValue
 from tests.unit.client.answering_server import open_answering
 from tests.unit.client.scripted_server import Last
 from tests.unit.client.test_threads import WAIT_S, Other

@@ -23,8 +23,8 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick
 from distkv.wire.frames import decode_request
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
-from distkv.wire.request import PingRequest
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO
 

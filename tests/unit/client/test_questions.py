@@ -16,7 +16,9 @@ from distkv.errors import BadPathError, BadValueError, DamagedError, DecodeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.frames import decode_request
-from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, ReplicatedWrite, SetValue
+from distkv.wire.replicated import ReplicatedWrite
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 
 A1 = {"node": "a", "tick": 1, "prev": None}

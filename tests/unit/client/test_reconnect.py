@@ -21,8 +21,9 @@ from distkv.errors import (
     UnreachableError,
 )
 from distkv.model.event import NodeName, Tick
+from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import encode_error, encode_hello, encode_reply
-from distkv.wire.request import Batch, PingRequest, SetValue
+from distkv.wire.value_requests import Batch, SetValue
 from tests.unit.client.scripted_server import HELLO, Last, ScriptedServer, close, open_server, refusal, reply, silence
 from tests.unit.client.shells import SHELLS, Named, hosts, opened, perform
 

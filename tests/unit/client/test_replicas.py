@@ -13,7 +13,8 @@ from distkv.client.questions import Written
 from distkv.errors import ConnectionLostError, RequestError, UnreachableError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.wire.request import ReplicatedWrite, SetValue
+from distkv.wire.replicated import ReplicatedWrite
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import close, open_server, reply, silence
 from tests.unit.client.shells import SHELLS, Named, perform

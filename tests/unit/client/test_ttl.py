@@ -11,7 +11,7 @@ from distkv.client.questions import Delete, Entry, Set
 from distkv.errors import RequestError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
-from distkv.wire.request import Batch, SetValue
+from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import open_server, reply
 from tests.unit.client.shells import SHELLS, Named, perform

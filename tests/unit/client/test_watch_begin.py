@@ -13,7 +13,7 @@ import pytest
 from distkv.client.blocking import connect
 from distkv.errors import NotReadyError, UnreachableError
 from distkv.wire.replies import encode_reply
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 from tests.unit.client.answering_server import open_answering
 from tests.unit.client.scripted_server import Last, Step, open_server, refusal
 from tests.unit.client.shells import LOOPS, hosts, opened

@@ -13,7 +13,7 @@ from distkv.errors import BadPathError, BusyError, DecodeError, NotReadyError, U
 from distkv.model.path import Path
 from distkv.wire.fields import Fields
 from distkv.wire.frames import decode_request
-from distkv.wire.request import Watch
+from distkv.wire.subtrees import Watch
 
 START: Fields = {"state": "start"}
 RESYNC: Fields = {"state": "resync", "token": b"too early"}

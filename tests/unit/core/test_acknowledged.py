@@ -17,8 +17,9 @@ from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, KnownRecord, LostRecord, SnapshotHead, Start
-from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 ME = NodeName("me")

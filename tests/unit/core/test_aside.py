@@ -28,8 +28,10 @@ from distkv.errors import NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventBatch, Header, Ping, PingLink, PullEnd, State, Update
-from distkv.wire.request import Dismiss, SetValue
+from distkv.model.state import State
+from distkv.wire.decisions import Dismiss
+from distkv.wire.message import EventBatch, Header, Ping, PingLink, PullEnd, Update
+from distkv.wire.value_requests import SetValue
 from tests.fleet import Fleet, grown
 
 B = NodeName("b")

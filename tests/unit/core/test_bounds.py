@@ -9,8 +9,9 @@ import pytest
 
 from distkv.core.bounds import SAMPLES, Bounds
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import PingChain, PingLink
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
 

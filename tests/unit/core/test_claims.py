@@ -12,8 +12,10 @@ from distkv.core.ready import AskMaps, JoinerAsked, PeerAnswered, PeerDone, Peer
 from distkv.core.sponsor import LOOKS_MAX
 from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, NodeName, Tick
+from distkv.sim.clock import WALL
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import SnapshotHead
-from tests.fleet import WALL, Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")

@@ -13,8 +13,9 @@ from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, ExpiringEvent, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, LifeRecord, Start, Update
-from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.value_requests import SetValue
 
 HERE = Path(["p"])
 NETWORK = bytes(8)

@@ -13,9 +13,10 @@ from distkv.core.deletion import BATCH, LOOKED_AT, Deletion, outlives
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
-from distkv.wire.message import Header, State, TickMaps, Tombstone
+from distkv.wire.message import Header, TickMaps, Tombstone
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 HERE = Path(("p",))

@@ -16,7 +16,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.fleet import Fleet, grown
 

@@ -13,8 +13,9 @@ from distkv.errors import ConflictError, ExistsError, FencedError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
 from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
+from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, Start
-from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
+from distkv.wire.value_requests import GetValue, SetValue
 
 HERE = Path(["p"])
 FIRST, SECOND, LATER_EPOCH = (Fence(0, epoch, counter, "night") for epoch, counter in ((7, 1), (7, 2), (8, 0)))

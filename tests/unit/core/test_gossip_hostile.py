@@ -17,9 +17,11 @@ from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock, new_
 from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventRecord, Header, Info, Message, Ping, PingLink, Start, State, Update
+from distkv.model.state import State
+from distkv.sim.network import NetworkFaults
+from distkv.wire.message import EventRecord, Header, Info, Message, Ping, PingLink, Start, Update
 from distkv.wire.values import pack_value
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
 JUMP = 1 << 32

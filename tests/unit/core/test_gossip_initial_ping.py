@@ -10,8 +10,9 @@ import attrs
 from distkv.core.gossip import ANSWERS_MAX
 from distkv.core.ready import HeardMessage
 from distkv.model.event import NodeName
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import Info, Ping
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
 

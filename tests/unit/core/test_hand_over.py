@@ -30,6 +30,7 @@ from distkv.errors import BusyError, NotReadyError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.state import State
 from distkv.sim.network import NetworkFaults
 from distkv.wire.message import (
     EventBatch,
@@ -39,7 +40,6 @@ from distkv.wire.message import (
     ResetRecord,
     SnapshotHead,
     Start,
-    State,
     TickMaps,
     Update,
 )

@@ -14,8 +14,9 @@ from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import PullEnd
-from tests.fleet import Fleet, NetworkFaults
+from tests.fleet import Fleet
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 

@@ -13,7 +13,7 @@ from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, NotRea
 from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.message import EventRecord, Start, Update
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.value_requests import GetValue, SetValue
 
 ONE, TWO = b"\x01", b"\x02"
 LIFE = 1 << COUNT_BITS

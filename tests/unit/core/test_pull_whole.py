@@ -9,8 +9,8 @@ from distkv.core.ready import AskEvents, PeerAnswered, PeerDone, PeerOffered
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.wire.decisions import Dismiss
 from distkv.wire.message import EventBatch
-from distkv.wire.request import Dismiss
 from tests.fleet import Fleet, grown
 
 A = NodeName("a")

@@ -23,9 +23,11 @@ from distkv.errors import ConnectionLostError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventBatch, Info, Message, PingChain, PingLink, PullEnd, State, Update
+from distkv.model.state import State
+from distkv.sim.network import NetworkFaults
+from distkv.wire.message import EventBatch, Info, Message, PingChain, PingLink, PullEnd, Update
 from distkv.wire.values import unpack_value
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 from tests.profiles import seeds
 
 CLOCK_MS = 5000

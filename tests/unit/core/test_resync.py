@@ -13,8 +13,9 @@ from distkv.model.pages import Page, share_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import EventRecord, PullEnd
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ import pytest
 from distkv.core.client_writes import LocalSet
 from distkv.errors import NotReadyError
 from distkv.model.path import Path
-from distkv.wire.message import Ping, State, Update
-from distkv.wire.request import SetValue
+from distkv.model.state import State
+from distkv.wire.message import Ping, Update
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 from tests.fleet import Fleet, grown
 

@@ -12,10 +12,12 @@ from distkv.core.replica import Replica
 from distkv.errors import InitRefusedError
 from distkv.model.event import NodeName
 from distkv.model.path import ROOT, Path
-from distkv.wire.message import Ping, Start, State
+from distkv.model.state import State
+from distkv.sim.network import NetworkFaults
+from distkv.wire.message import Ping, Start
 from distkv.wire.records import encode_record
 from distkv.wire.values import pack_value, unpack_value
-from tests.fleet import Fleet, NetworkFaults, grown
+from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
 

@@ -32,8 +32,11 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
-from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
-from tests.fleet import WALL, Fleet, NetworkFaults, downloading, grown
+from distkv.model.state import State
+from distkv.sim.clock import WALL
+from distkv.sim.network import NetworkFaults
+from distkv.wire.message import EventBatch, Ping, SnapshotHead, TickMaps, Update
+from tests.fleet import Fleet, downloading, grown
 from tests.profiles import seeds, size
 
 CLOCK_MS = 5000

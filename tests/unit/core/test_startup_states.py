@@ -10,7 +10,8 @@ from distkv.core.ready import CoreSettings
 from distkv.core.startup import TRANSITIONS, WAITS_FOR_ANSWER, Startup, StartupCause, Step
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
-from distkv.wire.message import Start, State
+from distkv.model.state import State
+from distkv.wire.message import Start
 
 CLOCK_MS = 5000
 BEGAN_MS = 1000

@@ -14,9 +14,11 @@ from distkv.errors import DuplicateNameError, NotReadyError
 from distkv.model.event import Event, Kind, NodeName, Tick, life_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import Header, Info, Message, Ping, Start, State, TickMaps, Update
-from distkv.wire.request import SetValue
-from tests.fleet import Fleet, NetworkFaults, grown, meet_namesake
+from distkv.model.state import State
+from distkv.sim.network import NetworkFaults
+from distkv.wire.message import Header, Info, Message, Ping, Start, TickMaps, Update
+from distkv.wire.value_requests import SetValue
+from tests.fleet import Fleet, grown, meet_namesake
 from tests.profiles import seeds
 
 CLOCK_MS = 5000

@@ -9,7 +9,7 @@ from distkv.core.update import Store
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, RequestError, ValueMismatchError
 from distkv.model.event import Chain, Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 HERE = Path(("p",))

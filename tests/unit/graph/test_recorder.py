@@ -18,7 +18,7 @@ from distkv.sim.recording import Recording
 from distkv.sim.rules.alike import is_at_rest
 from distkv.wire.gossip import GossipKind
 from distkv.wire.message import PingLink
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 A, B = NodeName("a"), NodeName("b")

@@ -11,7 +11,7 @@ from distkv.core.client_writes import LocalSet
 from distkv.graph.trace import ENDED, EventShown, Moment, Said
 from distkv.model.path import Path
 from distkv.sim.recording import Recording
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from tests.fleet import Fleet
 
 SAME, OTHER = "a" * 16, "b" * 16

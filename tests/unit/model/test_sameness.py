@@ -10,7 +10,8 @@ import pytest
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
 from distkv.model.path import Path
 from distkv.model.sameness import same_value, says_same
-from distkv.wire.values import ExtType, pack_value
+from distkv.wire.packing import ExtType
+from distkv.wire.values import pack_value
 
 LONG = {f"key {number}": [number, {"x": number, "y": -number}] for number in range(35_000)}
 NAN = float("nan")

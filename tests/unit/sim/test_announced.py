@@ -15,7 +15,7 @@ from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.announced import DroppedIsAnnounced
 from distkv.wire.message import Info, Message
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 DROPPED = 5
 

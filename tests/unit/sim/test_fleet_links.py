@@ -20,7 +20,7 @@ from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import show_the_same
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 CLOCK_MS = 5000

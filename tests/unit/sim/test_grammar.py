@@ -6,6 +6,7 @@ import pytest
 
 from distkv.errors import SettingsError
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.sim.actions import (
     Action,
     Agents,
@@ -53,7 +54,6 @@ from distkv.sim.verbs import ALL, VERBS
 from distkv.sim.wording import command_of
 from distkv.sim.words import SETTLE_CLOCKS
 from distkv.transport.diversion import Diversion
-from distkv.wire.message import State
 
 
 def _read(*lines: str) -> list[Action]:

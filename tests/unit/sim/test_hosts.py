@@ -14,7 +14,7 @@ from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.wire.message import Message, Update
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 
 class _Ear(Observer):

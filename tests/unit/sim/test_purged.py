@@ -17,7 +17,7 @@ from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.purged import PurgedStays
 from distkv.wire.message import Header, Update
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 X = Path(["x"])
 

@@ -10,7 +10,7 @@ from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.reached import Reached
 from distkv.sim.rules.alike import is_at_rest
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 OWN, OTHERS = "an expiry", "an expiry by another node than the writer"
 CLOSED = "an open loser is closed"

@@ -16,6 +16,7 @@ from distkv.core.update import Store
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, NodeName
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -34,8 +35,9 @@ from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 from distkv.sim.strangers import namesake_of
 from distkv.sim.workload import RING
-from distkv.wire.message import EventBatch, State, Update
-from distkv.wire.request import Dismiss, SetValue
+from distkv.wire.decisions import Dismiss
+from distkv.wire.message import EventBatch, Update
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 

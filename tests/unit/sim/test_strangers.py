@@ -18,7 +18,7 @@ from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.apart import StaysApart
 from distkv.sim.strangers import FOREIGNER, Strangers, namesake_of
 from distkv.wire.message import EventRecord
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 
 def _fleet() -> tuple[Fleet, Strangers]:

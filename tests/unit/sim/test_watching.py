@@ -17,7 +17,7 @@ from distkv.sim.rule import BrokenRuleError
 from distkv.sim.run import run
 from distkv.sim.watching import Habits, SlowWatchers
 from distkv.sim.watching import draw as draw_watchers
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 SEED = 6

@@ -9,7 +9,7 @@ from distkv.model.path import Path
 from distkv.sim.actions import DecideAny, Fill, Write
 from distkv.sim.fleet import Fleet
 from distkv.sim.workload import RING, WRITE_BYTES, Workload
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
 

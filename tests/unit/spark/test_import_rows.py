@@ -14,7 +14,7 @@ from distkv.errors import BadValueError, FencedError, UnreachableError
 from distkv.spark.importing.import_rows import Done, ImportRow, Wanted, lane, row_of, write
 from distkv.spark.importing.records import ImportForm, Record
 from distkv.spark.importing.templates import read_template
-from distkv.wire.request import Batch
+from distkv.wire.value_requests import Batch
 from distkv.wire.values import pack_value, unpack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply
 

@@ -13,8 +13,9 @@ from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
 from distkv.spark.source.lookout import Lookout
+from distkv.wire.node_requests import GetState
 from distkv.wire.replies import encode_hello
-from distkv.wire.request import EventsWait, GetState
+from distkv.wire.request import EventsWait
 from tests.process.servers import wait_until
 from tests.unit.client.scripted_server import HELLO, Step, close, open_server, refusal, reply
 

@@ -18,7 +18,7 @@ from distkv.errors import BadValueError, SettingsError
 from distkv.spark.importing import records as module
 from distkv.spark.importing.arrow_values import exact_times
 from distkv.spark.importing.records import ImportForm, Record, pieces_of, records
-from distkv.wire.values import Timestamp
+from distkv.wire.packing import Timestamp
 
 
 def read(file: Path, form: ImportForm, *columns: str) -> list[Record]:

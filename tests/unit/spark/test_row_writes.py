@@ -17,7 +17,8 @@ from distkv.spark.source.options import WriteOptions, write_options
 from distkv.spark.source.row_writes import BATCH_BYTES, USED, RowWrite, batches, check_columns, writes_of
 from distkv.spark.source.views import COLUMNS
 from distkv.wire.json_form import to_json
-from distkv.wire.values import Timestamp, pack_value
+from distkv.wire.packing import Timestamp
+from distkv.wire.values import pack_value
 
 TYPES = {
     "path_str": pa.string(), "path": pa.list_(pa.string()), "value": pa.string(), "value_msgpack": pa.binary(),

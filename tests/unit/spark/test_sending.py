@@ -25,7 +25,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.spark.source.row_writes import RowWrite
 from distkv.spark.source.sending import Pace, TaskSender
-from distkv.wire.request import Batch
+from distkv.wire.value_requests import Batch
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply
 

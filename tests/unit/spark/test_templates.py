@@ -7,7 +7,7 @@ import pytest
 from distkv.errors import BadPathError, SettingsError
 from distkv.model.path import Path
 from distkv.spark.importing.templates import read_template
-from distkv.wire.values import Timestamp
+from distkv.wire.packing import Timestamp
 
 
 @pytest.mark.parametrize(

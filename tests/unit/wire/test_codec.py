@@ -10,6 +10,7 @@ import pytest
 from distkv.errors import DecodeError
 from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.wire import packing
 from distkv.wire.codec import read_payload
 from distkv.wire.gossip import (
@@ -21,7 +22,7 @@ from distkv.wire.gossip import (
     kind_of,
     update_overhead,
 )
-from distkv.wire.message import Header, Info, Message, Ping, PingLink, Start, State, Update
+from distkv.wire.message import Header, Info, Message, Ping, PingLink, Start, Update
 from distkv.wire.values import pack_value
 
 Map = dict[str, Any]

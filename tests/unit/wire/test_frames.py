@@ -20,24 +20,16 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire import packing, peering
 from distkv.wire.asking import CLIENT_ROWS, encode_request
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import GetState, PingRequest
 from distkv.wire.packing import ExtType
 from distkv.wire.replicated import ReplicableWrite, ReplicatedWrite, with_replicas
-from distkv.wire.request import (
-    Dismiss,
-    GetConflicts,
-    GetSnapshot,
-    GetState,
-    GetValue,
-    PingRequest,
-    Request,
-    Restore,
-    SetValue,
-)
+from distkv.wire.request import GetSnapshot, Request
 from distkv.wire.services import ServiceRequest
 from distkv.wire.token_requests import TOKEN_ROWS, TokenRequest
-from distkv.wire.value_requests import encode_get_value, encode_set_value
+from distkv.wire.value_requests import GetValue, SetValue, encode_get_value, encode_set_value
 
 Map = dict[str, Any]
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from distkv.errors import BadValueError
 from distkv.wire.json_form import exact_float, from_json, from_plain, packed_to_json, to_json, to_plain
-from distkv.wire.values import NESTING_MAX, ExtType, Timestamp, pack_value
+from distkv.wire.packing import ExtType, Timestamp
+from distkv.wire.values import NESTING_MAX, pack_value
 
 scalars = (
     st.none()

@@ -17,9 +17,9 @@ from distkv.errors import (
 )
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.state import State
 from distkv.wire import packing
 from distkv.wire.fields import chain_map
-from distkv.wire.message import State
 from distkv.wire.replies import (
     Hello,
     decode_reply,

@@ -19,7 +19,6 @@ from distkv.wire.calls import BODY_BYTES_MAX, CALLS, NUMBERS_MAX, CallAsked
 from distkv.wire.declared import pack
 from distkv.wire.frames import decode_request
 from distkv.wire.held_tokens import HELD_MAX, TokenHolder
-from distkv.wire.request import SetValue
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
 from distkv.wire.token_fields import DATA_BYTES_MAX
 from distkv.wire.token_messages import decode_answer, decode_question, encode_answer
@@ -39,6 +38,7 @@ from distkv.wire.token_replies import (
 )
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenKeep, TokenOpen, TokenRequest
 from distkv.wire.token_slots import decode_part, decode_token
+from distkv.wire.value_requests import SetValue
 
 LONG = "x" * 10_000
 

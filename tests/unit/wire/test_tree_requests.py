@@ -13,7 +13,9 @@ from distkv.wire.asking import encode_request
 from distkv.wire.fields import read_lasting_path
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import decode_reply, encode_error, encode_results, reply_error
-from distkv.wire.request import Batch, DeleteTree, GetTree, GetValue, ListNames, Request, SetValue
+from distkv.wire.request import Request
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.value_requests import Batch, GetValue, SetValue
 
 Map = dict[str, Any]
 

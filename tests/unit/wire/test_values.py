@@ -8,15 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from distkv.errors import BadValueError, TooLargeError
-from distkv.wire.values import (
-    VALUE_BYTES_MAX,
-    ExtType,
-    Timestamp,
-    canonical,
-    check_value,
-    pack_value,
-    unpack_value,
-)
+from distkv.wire.packing import ExtType, Timestamp
+from distkv.wire.values import VALUE_BYTES_MAX, canonical, check_value, pack_value, unpack_value
 
 STORABLE: list[tuple[object, bytes]] = [
     (None, b"\xc0"),
