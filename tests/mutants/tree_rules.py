@@ -120,6 +120,14 @@ TREE_RULES = (
         FRAMES,
     ),
     broken(
+        "later-start-untold",
+        "a neighbour that tells of an earlier start of an origin is told a frame of the last one (TREE-10)",
+        FLOOD,
+        "            self._tell_later(way, frame.origin, last)\n",
+        "            pass\n",
+        FRAMES,
+    ),
+    broken(
         "frame-back",
         "a frame does not go back on the edge on which it came (TREE-10)",
         FLOOD,

@@ -66,6 +66,8 @@ class _Way:
     """The next kept frame that it is to be told."""
     unacked: int = 0
     """How many frames are under way."""
+    later: dict[NodeName, TreeFrame] = attrs.field(factory=dict)
+    """Of origins of which it tells an earlier start than the last: a frame of that one."""
 
 
 class Flood:
@@ -110,22 +112,27 @@ class Flood:
         """What is to be sent now on each edge, item by item; it counts as sent."""
         end = self._first + len(self._kept)
         for edge, way in self._ways.items():
-            if way.position < end:
+            if way.position < end or way.later:
                 for frames in self.due(edge):
                     yield edge, frames
 
     def due(self, edge: int) -> Iterator[tuple[TreeFrame, ...]]:
         """What is to be sent on an edge now, item by item; it counts as sent."""
         way = self._ways.get(edge)
+        while way is not None and way.later:
+            way.unacked += 1
+            yield (way.later.popitem()[1],)
         while way is not None and way.unacked < WINDOW_FRAMES:
             found, size = list[TreeFrame](), 0
             self._catch_up(way)
             for kept in islice(self._kept, way.position - self._first, None):
                 way.position += 1
                 frame = kept.frame
-                if kept.came_ms < way.since_ms or _of(frame) <= way.have.get(frame.origin, NOTHING):
-                    continue
-                way.have[frame.origin] = _of(frame)
+                number, has = _of(frame), way.have.get(frame.origin, NOTHING)
+                is_odd = frame.start < has[0] and number == self._last.get(frame.origin)
+                if kept.came_ms < way.since_ms or (number <= has and not is_odd):
+                    continue  # of a later start than we know a neighbour tells us when it hears of an earlier one
+                way.have[frame.origin] = max(number, has)
                 found.append(frame)
                 size += kept.size
                 if len(found) == FRAMES_MAX or size >= FRAME_BYTES_MAX:
@@ -171,6 +178,8 @@ class Flood:
             return False
         if frame.origin == self._me and number > (self._start, self._number):  # somebody spoke in its name (JUMP-4)
             self._begin_above(frame.start)
+        if frame.start < last[0] and frame.origin != self._me:
+            self._tell_later(way, frame.origin, last)
         way.have[frame.origin] = max(number, way.have.get(frame.origin, NOTHING))
         if frame.origin == self._me or number <= last:
             self.counts.frames_again += 1
@@ -202,6 +211,15 @@ class Flood:
                 frame = evolve(kept.frame, start=self._start, number=self._number)
                 self._kept[at] = attrs.evolve(kept, frame=frame)
                 self._last[self._me] = _of(frame)
+
+    def _tell_later(self, way: _Way, origin: NodeName, last: tuple[int, int]) -> None:
+        """A neighbour tells of an earlier start than the last. The clock of the origin went back, perhaps: so what it
+        said in the later start is to come to it, and it goes on above that."""
+        if way.have.get(origin, NOTHING) < last:
+            way.have[origin] = last
+            frame = next((kept.frame for kept in reversed(self._kept) if kept.frame.origin == origin), None)
+            if frame is not None and frame.start == last[0]:
+                way.later[origin] = frame
 
     def _keep(self, frame: TreeFrame, now_ms: int) -> None:
         self._last[frame.origin] = _of(frame)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from distkv.core.edges import Deliver, EdgeInput
+from distkv.core.edges import Deliver, EdgeInput, FrameGiven
 from distkv.core.ready import Input, Ready
 from distkv.core.server_tree.backlog import ITEMS_MAX
 from distkv.core.server_tree.machine import ServerTree
@@ -44,16 +44,19 @@ class NoCircle(Observer):
 
 
 class HeardOnce(Observer):
-    """Each node gets the frames of another one in their order, each once; in the end everybody hears everybody
-    (TREE-10)."""
+    """Each node gets the frames of another one in their order, each once; in the end everybody who speaks and does not
+    start anew hears everybody (TREE-10)."""
 
     rule = "everything is heard once"
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Process, NodeName], tuple[int, int]] = {}
         self._lasts: dict[Process, set[NodeName]] = {}
+        """Who said the last word, and whose each of them heard."""
 
-    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        if isinstance(what, FrameGiven) and what.body == LAST:
+            self._lasts[process] = set()
         for effect in ready.edges:
             if isinstance(effect, Deliver):
                 frame = effect.frame
@@ -62,17 +65,16 @@ class HeardOnce(Observer):
                 if number <= before or frame.origin == process.host.node:
                     raise self.broken(f"{process.host.name} hears {number} of {frame.origin} after {before}")
                 self._numbers[key] = number
-                if frame.body == LAST:
-                    self._lasts.setdefault(process, set()).add(frame.origin)
+                if frame.body == LAST and process in self._lasts:
+                    self._lasts[process].add(frame.origin)
 
     def settled(self, fleet: Observed) -> None:
-        trees = trees_of(fleet)
-        for host in fleet.ours():
-            if host.process is None or host.node not in trees:
-                continue
-            lacks = trees.keys() - {host.node} - self._lasts.get(host.process, set())
-            if lacks:
-                raise self.broken(f"{host.name} did not hear the last word of {', '.join(sorted(lacks))}")
+        spoke = {host.node: host.process for host in fleet.ours() if host.process in self._lasts}
+        for name, process in spoke.items():
+            if process is not None:
+                lacks = spoke.keys() - {name} - self._lasts[process]
+                if lacks:
+                    raise self.broken(f"{name} did not hear the last word of {', '.join(sorted(lacks))}")
 
 
 class OverrunEnds(Observer):

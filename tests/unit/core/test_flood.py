@@ -186,3 +186,26 @@ def test_node_that_was_retired_and_is_back_is_heard_once_all_the_same() -> None:
     registered.add(ORIGIN)
     assert not flood.take(1, _frame(1), 6)
     assert flood.take(1, _frame(2), 6)
+
+
+def test_neighbour_that_tells_of_an_earlier_start_is_told_of_the_later_one_once() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.take(1, _frame(4, start=9), 5)
+    flood.close(1)
+    flood.open(2, {}, 50)  # it runs since then, so that frame would not be for it
+    assert _due(flood, 2) == []
+    assert not flood.take(2, _frame(1, start=7), 60)
+    assert [_due(flood, 2), _due(flood, 2)] == [[_frame(4, start=9)], []]
+    assert not flood.take(2, _frame(2, start=7), 61)
+    assert _due(flood, 2) == []
+
+
+def test_neighbour_that_knows_a_later_start_is_told_of_the_earlier_one_that_is_the_last_here() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.open(2, {ORIGIN: (9, 4)}, 0)
+    flood.take(1, _frame(1, start=7), 5)
+    assert _due(flood, 2) == [_frame(1, start=7)]
+    assert flood.take(2, _frame(4, start=9), 6)
+    assert (_due(flood, 1), _due(flood, 2)) == ([_frame(4, start=9)], [])
