@@ -108,12 +108,12 @@ class Services:
             turn.ready.records += footing.slots.void()
         self._was_stale = is_stale
         self._begin_or_end(turn)
-        if not self._is_working or not self._mounted:
+        if not self._is_working:
             return
         for name, key in footing.take_entry_changes():
             if name in self._mounted:
                 self._carry_out(self._mounted[name], EntryChanged(key), turn)
-        if self._nodes.look(turn.now_ms):
+        if self._mounted and self._nodes.look(turn.now_ms):
             for mounted in list(self._mounted.values()):
                 self._carry_out(mounted, NodesChanged(), turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
@@ -139,7 +139,7 @@ class Services:
         self._is_working, self._void_count = is_serving, slots.void_count
         for id in list(self._open):
             self._answer(Answer(id, self._not_ready()), turn)
-        if is_serving:
+        if is_serving and self._mounted:
             self._footing.take_entry_changes()  # each looks at all there is when it begins
             self._nodes.look(turn.now_ms)
             for mounted in list(self._mounted.values()):
