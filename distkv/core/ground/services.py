@@ -26,7 +26,7 @@ from distkv.core.ground.machine import (
 from distkv.core.ground.mounted import Mounted
 from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
 from distkv.core.ground.seen_nodes import SeenNodes
-from distkv.core.ground.turn import AnsweredNode, AskedOfNode, Effect, EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ground.turn import AnsweredNode, AskedOfNode, EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import (
     Answer,
     NodeTold,
@@ -251,26 +251,23 @@ class Services:
 
     def _do(self, mounted: Mounted, taken: ServiceTurn, turn: Turn) -> None:
         for effect in taken.effects:
-            self._do_one(mounted, effect, turn)
-
-    def _do_one(self, mounted: Mounted, effect: Effect, turn: Turn) -> None:
-        match effect:
-            case SlotKept(key=key, value=value):
-                turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
-            case ServiceTell():
-                turn.ready.tells.append(effect)
-            case AskedOfNode() | AnsweredNode():
-                after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
-                mounted.calls.take(effect, after)
-                self._do(mounted, after, turn)
-            case EntryWritten():
-                self._write(mounted, effect, turn)
-            case Answer():
-                self._answer(effect, turn)
-            case Note():
-                turn.ready.notes.append(effect)
-            case _:
-                assert_never(effect)
+            match effect:
+                case SlotKept(key=key, value=value):
+                    turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
+                case Answer():
+                    self._answer(effect, turn)
+                case ServiceTell():
+                    turn.ready.tells.append(effect)
+                case Note():
+                    turn.ready.notes.append(effect)
+                case AskedOfNode() | AnsweredNode():
+                    after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+                    mounted.calls.take(effect, after)
+                    self._do(mounted, after, turn)
+                case EntryWritten():
+                    self._write(mounted, effect, turn)
+                case _:
+                    assert_never(effect)
 
     def _write(self, mounted: Mounted, written: EntryWritten, turn: Turn) -> None:
         try:
