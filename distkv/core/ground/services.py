@@ -26,7 +26,7 @@ from distkv.core.ground.machine import (
 from distkv.core.ground.mounted import Mounted
 from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
 from distkv.core.ground.seen_nodes import SeenNodes
-from distkv.core.ground.turn import AnsweredNode, AskedOfNode, Effect, EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ground.turn import AnsweredNode, AskedOfNode, EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import (
     Answer,
     NodeTold,
@@ -109,12 +109,12 @@ class Services:
             turn.ready.records += footing.slots.void()
         self._was_stale = is_stale
         self._begin_or_end(turn)
-        if not self._is_working or not self._mounted:
+        if not self._is_working:
             return
         for name, key in footing.take_entry_changes():
             if name in self._mounted:
                 self._carry_out(self._mounted[name], EntryChanged(key), turn)
-        if self._nodes.look(turn.now_ms):
+        if self._mounted and self._nodes.look(turn.now_ms):
             for mounted in list(self._mounted.values()):
                 self._carry_out(mounted, NodesChanged(), turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
@@ -140,7 +140,7 @@ class Services:
         self._is_working, self._void_count = is_serving, slots.void_count
         for id in list(self._open):
             self._answer(Answer(id, self._not_ready()), turn)
-        if is_serving:
+        if is_serving and self._mounted:
             self._footing.take_entry_changes()  # each looks at all there is when it begins
             self._nodes.look(turn.now_ms)
             for mounted in list(self._mounted.values()):
@@ -252,26 +252,23 @@ class Services:
 
     def _do(self, mounted: Mounted, taken: ServiceTurn, turn: Turn) -> None:
         for effect in taken.effects:
-            self._do_one(mounted, effect, turn)
-
-    def _do_one(self, mounted: Mounted, effect: Effect, turn: Turn) -> None:
-        match effect:
-            case SlotKept(key=key, value=value):
-                turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
-            case ServiceTell():
-                turn.ready.tells.append(effect)
-            case AskedOfNode() | AnsweredNode():
-                after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
-                mounted.calls.take(effect, after)
-                self._do(mounted, after, turn)
-            case EntryWritten():
-                self._write(mounted, effect, turn)
-            case Answer():
-                self._answer(effect, turn)
-            case Note():
-                turn.ready.notes.append(effect)
-            case _:
-                assert_never(effect)
+            match effect:
+                case SlotKept(key=key, value=value):
+                    turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
+                case Answer():
+                    self._answer(effect, turn)
+                case ServiceTell():
+                    turn.ready.tells.append(effect)
+                case Note():
+                    turn.ready.notes.append(effect)
+                case AskedOfNode() | AnsweredNode():
+                    after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+                    mounted.calls.take(effect, after)
+                    self._do(mounted, after, turn)
+                case EntryWritten():
+                    self._write(mounted, effect, turn)
+                case _:
+                    assert_never(effect)
 
     def _write(self, mounted: Mounted, written: EntryWritten, turn: Turn) -> None:
         try:

@@ -28,7 +28,7 @@ from distkv.wire.message import EventRecord, Record, SlotRecord
 from distkv.wire.values import pack_value
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
-from tests.unit.core.test_services import WALL, A, B, asked, made, serving, step
+from tests.unit.core.test_services import WALL, A, B, Fragile, asked, made, serving, step
 
 ONE, TWO = pack_value(1), pack_value(2)
 
@@ -97,6 +97,15 @@ def test_what_stands_elsewhere_below_a_service_is_told_to_nobody(names: tuple[An
     made(echo, [*records, EventRecord(event, WALL)])
     assert echo.ground is not None
     assert [*echo.ground.entries.all_keys()] == []
+
+
+def test_what_nobody_is_told_of_any_more_is_not_kept() -> None:
+    replica, _ = made(Fragile("begin"), serving()[2])
+    assert replica.failed_services == {ECHO}
+    replica.replay(EventRecord(by_b(service_path(ECHO, "x"), ONE, 1), WALL))
+    assert replica.registry.service_changes == {(ECHO, "x"): None}
+    step(replica, Wake())
+    assert replica.registry.service_changes == {}
 
 
 # -- who is there -------------------------------------------------------------------------------------------------
