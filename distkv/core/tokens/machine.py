@@ -100,7 +100,7 @@ class TokenMachine:
         }  # fmt: skip
         if consensus is None:
             return found
-        if consensus.founding is not None:
+        if consensus.listed:
             found |= {"list": consensus.list, "next": consensus.next}
         if not consensus.is_server:
             return found
@@ -207,16 +207,16 @@ class TokenMachine:
 
     def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
         try:
-            consensus.founded(decode_founding(value), boot_ms)
+            consensus.read_entry(decode_founding(value), boot_ms)
         except DecodeError as error:
             consensus.effects.notes.append(Note("token_founding_bad", {"reason": error.reason}))
         self._look_at_list(consensus)
 
     def _look_at_list(self, consensus: Consensus) -> None:
         """All nodes are to ask those that serve, whatever their settings name; it is said if that is another list."""
-        if self._service is None or consensus.founding is None:
+        names = consensus.listed
+        if self._service is None or not names:
             return
-        names = tuple(sorted(consensus.founding.servers))
         self._service.listed(names)
         if names != self._listed:
             self._listed = names

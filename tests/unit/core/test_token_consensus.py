@@ -446,12 +446,96 @@ def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
     assert not any(isinstance(one, VoteAsked) for one in _run_until(server, 20 * LEASE_MS))
 
 
-def test_server_that_the_store_says_has_left_takes_no_part() -> None:
+def test_server_that_is_told_that_it_has_left_takes_no_part() -> None:
     """(docs/protocol, QUORUM-17)"""
     server = _follower()
     server.founded(Founding({A: 1, B: 2, C: 9}, 200, 1), 20)
     assert not server.is_server
     assert server.list == (A, B, C)
+
+
+# -- the entry of the store
+
+
+FORGED = {
+    "of a later generation": Founding(LIVES, 200, 2),
+    "of a far generation": Founding(LIVES, 200, 1 << 31),
+    "of another life": Founding({A: 1, B: 2, M: 4}, 200, 2),
+    "of a later list": Founding({A: 1, B: 2, C: 9}, 200, 1),
+    "of this server alone": Founding({M: 3}, 200, 1),
+    "of others alone": Founding({C: 9}, 1 << 31, 7),
+    "of nobody": Founding({}, 200, 2),
+}
+
+
+@pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
+def test_entry_of_the_store_ends_nothing_and_the_servers_are_asked(entry: Founding) -> None:
+    """(docs/protocol, QUORUM-21)"""
+    server = _follower()
+    server.read_entry(entry, 20)
+    effects = server.effects.take()
+    assert {tell.to for tell in effects.tells} == entry.servers.keys() - {M}
+    assert {type(tell.message) for tell in effects.tells} <= {TokenHello}
+    assert not effects.slots
+    assert (server.founding, server.list, server.is_member) == (FOUNDING, (A, B, M), True)
+    sent = _beat(server, _round(3), 300).sent
+    _beat(server, _round(4, effective=StateId(1, 100), heard=sent), 500)
+    _beat(server, _round(5, effective=StateId(1, 100), acked=4), 700)
+    assert server.grants_until_ms
+
+
+def test_entry_that_says_what_is_known_asks_nobody() -> None:
+    server = _follower()
+    server.read_entry(FOUNDING, 20)
+    server.read_entry(attrs.evolve(FOUNDING, version=99), 20)
+    assert not server.effects.are_any
+
+
+def test_entry_counts_when_a_server_says_the_same() -> None:
+    """(docs/protocol, QUORUM-21)"""
+    server, anew = _follower(), Founding(LIVES, 200, 2)
+    server.read_entry(anew, 20)
+    server.told(A, 1, FoundingTold(HASH, 2, anew), 30)
+    assert server.founding == anew
+    assert server.effective is None
+
+
+def test_servers_are_asked_again_until_one_says_the_same() -> None:
+    server, anew = _follower(), Founding(LIVES, 200, 2)
+    server.read_entry(anew, 20)
+    server.effects.take()
+    asked = [one for one in _run_until(server, 20 + 3 * LEASE_MS) if isinstance(one, TokenHello)]
+    assert len(asked) >= 3 * 2
+    server.told(A, 1, FoundingTold(HASH, 2, anew), 4000)
+    server.effects.take()
+    assert not any(isinstance(one, TokenHello) for one in _run_until(server, 8 * LEASE_MS))
+
+
+def test_server_says_which_founding_it_was_told_to_whoever_asks() -> None:
+    server = _follower()
+    server.read_entry(Founding(LIVES, 200, 2), 20)
+    server.effects.take()
+    server.told(B, 2, TokenHello(HASH, 1, 1), 30)
+    (told,) = _told(server.effects.take(), FoundingTold, B)
+    assert told.founding == FOUNDING
+
+
+def test_fresh_server_that_reads_an_entry_founds_nothing_and_counts_for_nothing() -> None:
+    """(docs/protocol, QUORUM-2)"""
+    server = Consensus(SETTINGS, 3, Random(1))
+    server.restore({})
+    server.read_entry(FOUNDING, 0)
+    server.begin(0, 100)
+    for name, life in ((A, 1), (B, 2)):
+        server.told(name, life, TokenHello(HASH, 0, 0), 10)
+    server.told(A, 1, attrs.evolve(_ask(1), generation=0, lives=LIVES), 20)
+    said = [tell.message for tell in server.effects.take().tells] + _run_until(server, 5 * LEASE_MS)
+    assert not [one for one in said if isinstance(one, VoteGiven) and one.is_given]
+    assert {type(one) for one in said} <= {TokenHello, VoteGiven}
+    assert {one.known for one in said if isinstance(one, TokenHello)} == {1}
+    assert not server.is_member
+    server.told(A, 1, FoundingTold(HASH, 1, FOUNDING), 5 * LEASE_MS)
+    assert server.is_member
 
 
 # -- leases of a follower
