@@ -15,6 +15,7 @@ from distkv.core.service_machine import (
     ServiceEntry,
     ServiceGround,
     ServiceInput,
+    ServiceNodes,
     ServiceWoken,
     TellNode,
     WriteServiceEntry,
@@ -35,6 +36,8 @@ class Echo:
         """The slots of each `begin`."""
         self.entries: list[bytes] = []
         """What it was told of its entry in the store."""
+        self.nodes: list[int] = []
+        """How many nodes belong to the network, as it was told."""
         self.inputs: list[tuple[int, ServiceInput]] = []
         """What it was given since then, and when."""
         self._slots: dict[str, bytes] = {}
@@ -47,6 +50,7 @@ class Echo:
         slots = dict(ground.slots)
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
         self.restored.append(slots)
+        self.nodes.append(ground.nodes)
         return ()
 
     @property
@@ -78,6 +82,8 @@ class Echo:
                 yield Answer(id, {"continued": True})
             case ServiceEntry(value=value):
                 self.entries.append(value)
+            case ServiceNodes(count=count):
+                self.nodes.append(count)
             case ServiceWoken():
                 due = [id for id, ms in self._wakes.items() if ms <= boot_ms]
                 for id in due:

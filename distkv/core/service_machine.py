@@ -32,8 +32,15 @@ class ServiceEntry:
     value: bytes
 
 
+@attrs.frozen(slots=True)
+class ServiceNodes:
+    """So many nodes belong to the network from now on."""
+
+    count: int
+
+
 ServiceInput: TypeAlias = (
-    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | ServiceEntry | ServiceWoken
+    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | ServiceEntry | ServiceNodes | ServiceWoken
 )
 
 
@@ -51,6 +58,8 @@ class ServiceGround:
     must then act as one whose disk is new."""
     entries: tuple[bytes, ...] = ()
     """What the store has of this service, the winner first."""
+    nodes: int = 0
+    """How many nodes belong to the network; 0: nobody says."""
 
 
 @attrs.frozen(slots=True)

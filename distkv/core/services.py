@@ -24,6 +24,7 @@ from distkv.core.service_machine import (
     ServiceGround,
     ServiceInput,
     ServiceMachine,
+    ServiceNodes,
     ServiceWoken,
     TellNode,
     WriteServiceEntry,
@@ -41,6 +42,8 @@ class Services:
         self._machines: Final = dict(machines)
         self._seen_changes = 0
         """`Registry.service_changes`, when the entries of services were looked at last."""
+        self._nodes = 0
+        """How many nodes they were told of last."""
         self._due_ms: int | None = None
         """When the first of them wants to be woken. Kept, because it is asked for after every write."""
         self._is_working = False
@@ -99,6 +102,11 @@ class Services:
             self._seen_changes = store.registry.service_changes
             for name, machine in list(self._machines.items()):
                 self._tell_entry(name, machine, turn)
+        nodes = len(store.registry.nodes)
+        if nodes != self._nodes:
+            self._nodes = nodes
+            for name, machine in list(self._machines.items()):
+                self._carry_out(name, machine, ServiceNodes(nodes), turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
             return
         for name, machine in list(self._machines.items()):
@@ -142,7 +150,8 @@ class Services:
         entry = store.tree.get(service_path(name))
         self._entries[name] = () if entry is None else (entry.head, *entry.losers)
         values = tuple(event.value for event in self._entries[name] if event.kind is Kind.SET)
-        return ServiceGround(store.me, store.own.life or 0, created, dict(store.kept.of(name)), values)
+        self._nodes = len(store.registry.nodes)
+        return ServiceGround(store.me, store.own.life or 0, created, dict(store.kept.of(name)), values, self._nodes)
 
     def _tell_entry(self, name: str, machine: ServiceMachine, turn: Turn) -> None:
         """What the store has of a service, when it is another than before. Of two nodes that wrote it at once each may

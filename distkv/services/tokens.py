@@ -19,13 +19,14 @@ import trio
 
 from distkv.core.ready import ServiceReply
 from distkv.core.tokens.machine import TOKENS
+from distkv.core.tokens.session_tags import asker_of
 from distkv.engine.driver import Driver
 from distkv.engine.turn_work import SERVICE_STEP
 from distkv.errors import BusyError, CancelledError, DisabledError, DistkvError
 from distkv.services.sender import Sender
 from distkv.wire.replies import encode_end, encode_error, encode_result, encode_start
 from distkv.wire.token_replies import TokensChanged, reply_fields
-from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers, TokenWatch
+from distkv.wire.token_requests import TokenBreak, TokenOpen, TokenRequest, TokenReset, TokenSetServers, TokenWatch
 from distkv.wire.watch import Mark, encode_mark
 
 log = logging.getLogger("distkv.engine")
@@ -74,7 +75,8 @@ class TokenRequests:
         self._driver.work.done += SERVICE_STEP
         self._open[seq], self._began = None, seq
         try:
-            id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq), self._number)
+            asker = asker_of(self._sender.origin, self._number) if isinstance(request, TokenOpen) else 0
+            id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq), asker)
         except DistkvError:
             self._open.pop(seq, None)
             raise

@@ -27,6 +27,7 @@ from distkv.core.service_machine import (
     ServiceEntry,
     ServiceGround,
     ServiceInput,
+    ServiceNodes,
     ServiceWoken,
     TellNode,
     WriteServiceEntry,
@@ -151,6 +152,9 @@ class TokenMachine:
                     yield Note("token_message_bad", {"node": name, "reason": error.reason})
                     return
                 self._told(name, life, message, boot_ms)
+            case ServiceNodes(count=count):
+                service.set_nodes(count)
+                return
             case ServiceEntry(value=value):
                 self._founded(consensus, value, boot_ms)
             case ServiceWoken():
@@ -188,6 +192,7 @@ class TokenMachine:
         )
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
+        service.set_nodes(ground.nodes)
         self._consensus, self._service = consensus, service
         yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))
         for entry in ground.entries:  # before it begins: who lost its disk must not found once more

@@ -11,6 +11,7 @@ import attrs
 
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
@@ -36,7 +37,7 @@ class Office:
         self.ended = list[str]()
         self.answers = dict[int, TokenResult]()
         settings = ServingSettings(ME, (ME,), 1, 1, 1000, TTL_MS, 500, sessions_max=sessions_max)
-        self.sessions = Sessions(settings, self, TokenEffects(), self.answer)
+        self.sessions = Sessions(settings, self, TokenEffects(), SessionShares(sessions_max), self.answer)
         self.state = TokenState(1, 5, ME, {ME: TokenServer(ServerStanding.READY, 1, 5)}, {"4-x": TTL_MS}, 5)
         self.look(1000)
 
