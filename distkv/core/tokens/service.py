@@ -82,7 +82,7 @@ class TokenService:
     def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
         """A client asks (`asker`: see `asker_of`); `effects.answers` will have the answer by this id."""
         if isinstance(request, TokenReset):
-            self._reset(id, now_ms)
+            self._reset(id, request, now_ms)
         else:
             self._proxy.asked(id, request, now_ms, asker)
             self._do_own(now_ms)
@@ -128,9 +128,9 @@ class TokenService:
 
     # -- inside
 
-    def _reset(self, id: int, now_ms: int) -> None:
+    def _reset(self, id: int, request: TokenReset, now_ms: int) -> None:
         try:
-            self._authority.reset(now_ms)
+            self._authority.reset(now_ms, request.servers)
         except RequestError as error:
             self.effects.answers.append(TokenAnswer(id, error))
             return

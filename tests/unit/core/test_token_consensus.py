@@ -714,13 +714,13 @@ def test_leader_gives_up_when_a_server_has_to_do_with_a_later_term() -> None:
 
 
 def test_reset_without_a_majority_that_is_heard_is_refused() -> None:
-    with pytest.raises(NotReadyError, match="1 of 3 token servers are heard, 2 are needed"):
+    with pytest.raises(NotReadyError, match="1 of the 3 token servers a, b, m are heard, 2 are needed"):
         _follower().reset(60_000)
 
 
 def test_reset_by_a_node_that_is_no_server_is_refused() -> None:
     server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
-    with pytest.raises(RequestError, match="c is no token server: ask one of a, b, m"):
+    with pytest.raises(RequestError, match="c is none of the token servers a, b, m: ask one of them"):
         server.reset(0)
 
 
@@ -731,6 +731,54 @@ def test_reset_founds_with_the_lives_that_are_heard_above_all_that_was_seen() ->
     assert founding is not None
     assert (dict(founding.servers), founding.generation) == ({A: 1, B: 0, M: 3}, 2)
     assert founding.version > 100 + 1_000_000
+
+
+def _with_another_list(servers: tuple[NodeName, ...] = (A, B, M)) -> Consensus:
+    """Its list in force is a, c, m; the settings name others. It hears a and c."""
+    server = Consensus(ConsensusSettings(M, servers, LEASE_MS, 0.01), 3, Random(1))
+    server.restore({})
+    server.founded(Founding({A: 1, C: 9, M: 3}, 100, 1), 0)
+    server.begin(0, 100)
+    for name, life in ((A, 1), (C, 9)):
+        server.told(name, life, TokenHello(HASH, 1, 1), 10)
+    server.effects.take()
+    return server
+
+
+def _reset_lives(server: Consensus, servers: tuple[NodeName, ...] = ()) -> dict[NodeName, int]:
+    server.reset(20, servers)
+    founding = server.effects.take().founding
+    assert founding is not None
+    return dict(founding.servers)
+
+
+@pytest.mark.parametrize("servers", [(A, B, M), (M,), (A, B)])
+def test_reset_keeps_the_list_in_force_whatever_the_settings_name(servers: tuple[NodeName, ...]) -> None:
+    """(docs/protocol, QUORUM-12)"""
+    assert _reset_lives(_with_another_list(servers)) == {A: 1, C: 9, M: 3}
+
+
+def test_reset_takes_the_list_of_the_settings_when_it_is_named() -> None:
+    """(docs/protocol, QUORUM-12)"""
+    assert _reset_lives(_with_another_list(), (M, B, A)) == {A: 1, B: 0, M: 3}
+    assert _reset_lives(_with_another_list(), (C, A, M)) == {A: 1, C: 9, M: 3}
+
+
+def test_reset_with_a_list_that_no_server_was_told_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^b, c, m is neither .* in force nor .* setting tokens\.servers: write"):
+        _with_another_list().reset(20, (B, C, M))
+
+
+def test_reset_of_a_server_that_lost_its_disk_takes_the_list_of_the_store() -> None:
+    server = Consensus(SETTINGS, 5, Random(1))
+    server.restore({})
+    server.read_entry(Founding({A: 1, C: 9, M: 3}, 200, 1), 0)
+    server.begin(0, 100)
+    with pytest.raises(NotReadyError, match="1 of the 3 token servers a, c, m are heard"):
+        server.reset(20)
+    server.told(C, 9, TokenHello(HASH, 0, 1), 30)
+    server.effects.take()
+    assert _reset_lives(server) == {A: 0, C: 9, M: 5}
 
 
 def test_reset_founds_above_what_another_server_has_seen() -> None:

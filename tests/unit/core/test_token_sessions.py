@@ -54,7 +54,7 @@ class Office:
     def stand(self, standing: ServerStanding) -> None:
         raise NotImplementedError
 
-    def reset(self, now_ms: int) -> None:
+    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         raise NotImplementedError
 
     def look(self, now_ms: int, **changes: object) -> None:

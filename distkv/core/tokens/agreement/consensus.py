@@ -132,7 +132,8 @@ class Consensus:
 
     def wake_ms(self) -> int | None:
         """When `woken` is to be called, if nothing happens before; None: never."""
-        if not self._is_running or not (self.is_server or self._settings.is_server):
+        me = self._settings.me
+        if not self._is_running or not (self.is_server or self._settings.is_server or me in self._memory.listed):
             return None
         if self._has_news:
             return 0
@@ -255,7 +256,7 @@ class Consensus:
         )
         self._has_news = True
 
-    def reset(self, now_ms: int) -> None:
+    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         """Found anew, because a majority is gone for good and with it the common state (`token reset --force`). All
         sessions and held tokens are forgotten; fences go on growing.
 
@@ -263,11 +264,13 @@ class Consensus:
         out of reach, it goes on granting until it hears of this founding. So does a second reset elsewhere at the same
         time. Servers that this one did not hear count as with a lost disk: they are admitted when they come.
 
+        `servers`: the list; empty: the one in force.
+
         Raises:
-            RequestError: the settings do not name this node as a token server.
-            NotReadyError: it does not hear a majority of the list of the settings, which a new founding needs, too.
+            RequestError: this node is not in the list, or the list is neither in force nor in the settings.
+            NotReadyError: it does not hear a majority of the list.
         """
-        self._elections.found(founding_anew(self._settings, self._memory, self._elections, now_ms))
+        self._elections.found(founding_anew(self._settings, self._memory, self._elections, servers, now_ms))
         self._begin_anew(now_ms)
 
     def propose_servers(self, servers: Collection[NodeName]) -> None:
@@ -297,14 +300,15 @@ class Consensus:
 
     def _is_of_us(self, sender: NodeName, message: StateMessage) -> bool:
         """Whether it counts. Who leads, or stands, may be in a list of which this server does not know yet; so once it
-        is founded it listens to all. Before, only to those with whom it can found."""
+        is founded it listens to all. Before, only to those with whom it can found, now or by a reset."""
         if not self._is_running or sender == self._settings.me:
             return False
         if message.servers_hash == self._settings.servers_hash:
             self.differing.pop(sender, None)
         elif sender in self._memory.others:
             self.differing[sender] = message.servers_hash
-        if self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation:
+        is_vague = self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation
+        if is_vague and sender not in self._memory.listed:
             reason = "no_server" if sender not in self._settings.others else "other_list"
             if reason == "no_server" or sender in self.differing:
                 self._drop(sender, reason)
