@@ -89,8 +89,8 @@ class Limits:
     tell_bytes: int = attrs.field(default=512 << 10, validator=_above_zero)
     """Bytes of such messages; above it the same happens. It must be below `limits.request_bytes` of the other nodes."""
     token_sessions: int = attrs.field(default=10_000, validator=_above_zero)
-    """How many token sessions may be open in a network. The same on all token servers. At most a third of them are
-    opened on one connection, and half at one node."""
+    """How many token sessions may be open in a network. The same on all token servers. One node gets half of
+    them at the most, while there are others, and one connection a third."""
     tokens: int = attrs.field(default=100_000, validator=_above_zero)
     """How many tokens a token server remembers: those that are held, waited for, or have data."""
     token_waiters: int = attrs.field(default=1000, validator=_above_zero)

@@ -141,15 +141,15 @@ def servers_command(session: CliSession, names: str | None, wait: str | None, fo
         if wait is not None:
             raise click.UsageError("--wait is for a change: give --set, too")
         return partial(_servers, session, chosen)
-    return partial(_set_servers, session, _read_servers(names), read_span("--wait", wait, WAIT_S_MAX), chosen)
+    return partial(_set_servers, session, _read_servers("--set", names), read_span("--wait", wait, WAIT_S_MAX), chosen)
 
 
-def _read_servers(text: str) -> tuple[str, ...]:
+def _read_servers(option: str, text: str) -> tuple[str, ...]:
     names = tuple([name.strip() for name in text.split(",")])
     try:
         return tuple(read_list_of_servers([*names]))
     except DecodeError:
-        raise SettingsError(f"--set is {text!r}: give 1, 3, 5 or 7 nodes, each once, as 'a,b,d'") from None
+        raise SettingsError(f"{option} is {text!r}: give 1, 3, 5 or 7 nodes, each once, as 'a,b,d'") from None
 
 
 def _set_servers(session: CliSession, names: tuple[str, ...], wait_s: float | None, form: Form) -> None:
@@ -187,17 +187,22 @@ def _servers(session: CliSession, form: Form) -> None:
 
 @click.command("reset")
 @click.option("--force", is_flag=True, help="Do it. What it may break is said without this.")
+@click.option("--servers", "names", metavar="NAMES", help="Those of tokens.servers, as 'a,b,d', not those in force.")
 @click.pass_obj
-def reset_command(session: CliSession, force: bool) -> Job:
+def reset_command(session: CliSession, force: bool, names: str | None) -> Job:
     """Found the token servers anew, where a majority of them is gone for good.
 
     Only for this case: while a majority may come back, wait for it. All sessions end, and all tokens are free and lose
     their data. Two sessions may hold one token until the earlier holder hears of it, or while a lost server still runs
     somewhere; their fences differ.
+
+    It needs a majority of the servers that are in force. If too many of these are gone, write others into
+    tokens.servers of all nodes, start them again, and give them as --servers.
     """
+    servers = {} if names is None else {"servers": _read_servers("--servers", names)}
     if not force:
         raise SettingsError(RESET_NEEDS_FORCE)
-    return partial(_ask, session, "token_reset", {"force": True})
+    return partial(_ask, session, "token_reset", {"force": True, **servers})
 
 
 def _ask(session: CliSession, action: str, fields: Mapping[str, object]) -> None:

@@ -57,6 +57,8 @@ SUSPECTS_MAX: Final = 50
 """So many are suspected; the oldest makes room."""
 LINKS_MAX: Final = 2000
 """So many changes of one input are suspected at once; those behind them are not."""
+ROW: Final = "row/"
+"""Before the path, in hexadecimal, whose value could not be loaded from the archive."""
 END: Final = "end/"
 """Before the change whose value is to be ended."""
 TEXT_MAX: Final = 300
@@ -91,6 +93,11 @@ class Failed:
     tock: int = 0
     content: str = ""
     """Of the change that it is, as a hash: somebody may have lied about a tick, and then its true change is taken."""
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is a row of the archive."""
+        return self.id.startswith(ROW)
 
     @property
     def is_hole(self) -> bool:
@@ -201,6 +208,22 @@ class Asides:
     def not_replayed(self, event: Event, error: str, place: str, now: float) -> Failed | None:
         """The same of an event of the log, at a start."""
         return self._remember(self._change(event, error[:TEXT_MAX], place[:TEXT_MAX], now), now)
+
+    def not_loaded(self, path: bytes, error: str, place: str, now: float) -> Failed | None:
+        """The same of a row of the archive; `path` is its key."""
+        return self._remember(Failed(_row_id(path), error[:TEXT_MAX], place[:TEXT_MAX], self._release, now, now), now)
+
+    def is_row_left_out(self, path: bytes) -> bool:
+        """Whether the row of the archive with this key is set aside."""
+        found = self.entries.get(_row_id(path))
+        return found is not None and found.is_aside
+
+    def rows_loaded(self) -> list[Failed]:
+        """Forget, and return, the rows of the archive that were left out, and those that are suspected no more."""
+        gone = [one for one in self.entries.values() if one.is_row]
+        for one in gone:
+            del self.entries[one.id]
+        return [one for one in gone if one.is_aside]
 
     def replayed(self, event: Event) -> bool:
         """An event of the log went well at a start; whether it was suspected."""
@@ -327,8 +350,15 @@ def _with(what: Input, events: tuple[Event, ...], *, is_first: bool) -> Input:
 
 def _id(what: Input, name_of: Callable[[Input], str]) -> str:
     """What an input without changes is called, the same each time that it comes; empty: it is of this node itself."""
-    id = _named(what, name_of)
+    return _short(_named(what, name_of))
+
+
+def _short(id: str) -> str:
     return id if len(id) <= TEXT_MAX else f"{id[: TEXT_MAX - 9]}~{_digest(id)}"
+
+
+def _row_id(path: bytes) -> str:
+    return _short(f"{ROW}{path.hex()}")
 
 
 def _digest(text: str) -> str:

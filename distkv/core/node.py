@@ -18,6 +18,7 @@ from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.following import Following
+from distkv.core.late_joins import LateJoins
 from distkv.core.lending import Lending
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
 from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Rng
@@ -68,6 +69,7 @@ class Node:
         self.settings = settings
         self.store = Store(name, settings.chain_length_max)
         self.lives = Lives(settings, self.store, rng)
+        self.late_joins = LateJoins(self.store)
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
@@ -192,6 +194,9 @@ class Node:
         self.record(applied, turn)
         if applied.changed and event.path.is_reserved:
             self.follow(self.lives.saw_reserved(event, is_serving=self.is_serving), turn)
+            for name in self.late_joins.saw(event) if self.is_serving else ():
+                turn.ready.note("late_join", node=name)
+                self.recovery.exchange_soon(turn.now_ms, name)
         return applied.is_new
 
     def merge(self, event: Event, teller: NodeName, turn: Turn) -> bool:

@@ -154,7 +154,8 @@ class Peers:
         if whole is None:
             turn.ready.reply = node.short_maps(header.node, header.life)
             return
-        behind = header.life if node.recovery.went_back(header, whole.held) else None
+        is_behind = node.recovery.went_back(header, whole.held) or self._is_doubted(maps)  # which `_whole` looked at
+        behind = header.life if is_behind else None
         self._maps_came(whole, turn)
         if maps.ticks_hash is not None:
             turn.ready.reply = node.short_maps(header.node, header.life, behind)
@@ -171,8 +172,8 @@ class Peers:
         if whole is None:
             asked.differs = True
             return
-        maps = whole
-        went_back = node.recovery.went_back(header, maps.held)
+        what_it_says, maps = maps, whole
+        went_back = node.recovery.went_back(header, maps.held) or self._is_doubted(what_it_says)
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if asked.missing and (asked.brought or header.network is None):
             # Not what was heard of since: that may have come to the peer since.
@@ -189,12 +190,16 @@ class Peers:
 
     def _whole(self, maps: TickMaps) -> TickMaps | None:
         """What a peer's side stands for; None: it is a short one, and not of just what we hold."""
-        tree = self._node.store.tree
+        tree, maps = self._node.store.tree, self._node.late_joins.as_they_are(maps)
         if maps.ticks_hash is None:
             return maps
         if (maps.digest, maps.ticks_hash) != tree.sums:
             return None
         return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
+
+    def _is_doubted(self, maps: TickMaps) -> bool:
+        """Whether a node is to hear that its disk is stale, which it does not say."""
+        return not maps.is_stale and self._node.late_joins.is_doubted(maps.header.node, maps.header.life)
 
     def _refuse_foreign(self, header: Header, turn: Turn) -> bool:
         """Whether a peer belongs to another network; that is noted."""

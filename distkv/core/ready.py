@@ -182,7 +182,7 @@ class ServiceAsked(AwaitedInput):
     """The number of the request on this start of the node."""
     request: ServiceQuestion
     asker: int = 0
-    """The number of the connection on this start of the node."""
+    """Who asks, where that counts: see `asker_of`."""
 
 
 @attrs.frozen(slots=True)

@@ -14,32 +14,29 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
+from distkv.daemon.archived_rows import ArchivedRows, RowsAside
 from distkv.engine.settler import SettledState, Settler, path_of
-from distkv.errors import DecodeError, LogDamagedError
-from distkv.model.entry import Entry
+from distkv.errors import DecodeError, DistkvError, LogDamagedError
 from distkv.model.event import Kind, Link, NodeName, Tick
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
-from distkv.storage.archive_rows import DamagedRow, StateRow
+from distkv.storage.archive_rows import DamagedRow
 from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.wire.message import EventRecord, Record
 from distkv.wire.records import decode_record
-from distkv.wire.states import decode_book, decode_entry, decode_meta, path_key, read_path_key
+from distkv.wire.states import decode_book, decode_meta, path_key, read_path_key
 
 log = logging.getLogger("distkv.daemon")
-
-DECODE_ROWS: Final = 256
 
 Replay: TypeAlias = Callable[[Record], Sequence[Path]]
 """Repeats a record; returns the paths whose entries it may have changed."""
@@ -53,9 +50,11 @@ class Directory:
     log: Log
     archive: Archive
 
-    def load_into(self, state: SettledState, settler: Settler, replay: Replay | None = None) -> None:
+    def load_into(
+        self, state: SettledState, settler: Settler, replay: Replay | None = None, aside: RowsAside | None = None
+    ) -> None:
         """Bring a fresh node to where the node stopped; the settler hears of what the archive has not. `replay` is used
-        instead of that of the state.
+        instead of that of the state; `aside` knows which rows failed before.
 
         Raises:
             LogDamagedError: something that is whole cannot be read.
@@ -64,7 +63,7 @@ class Directory:
         began = time.perf_counter()
         gc.disable()  # a hundred thousand new objects that all stay: looking for garbage among them doubles the time
         try:
-            self._load_state(state, settler)
+            self._load_state(state, settler, aside)
             count = self._replay(state.replay if replay is None else replay, settler)
         except DecodeError as error:
             raise LogDamagedError(
@@ -78,7 +77,7 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: SettledState, settler: Settler) -> None:
+    def _load_state(self, state: SettledState, settler: Settler, aside: RowsAside | None) -> None:
         archive = self.archive
         rows = archive.meta()
         if not rows:
@@ -87,7 +86,15 @@ class Directory:
         books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
         slots = archive.slots()
         kept = None if slots is None else [(row.machine, row.key, row.value) for row in slots]
-        state.load(meta, books, _decoded(archive.load()), kept)
+        found = ArchivedRows(archive, aside)
+        try:
+            state.load(meta, books, found.entries(), kept)
+        except (DistkvError, MemoryError):
+            raise
+        except Exception as error:
+            found.failed(error)
+            raise
+        found.loaded()
         if archive.unread_rows:
             last = dict[Path, bytes]()
             state.doubt(_seen(archive, state.tree, last))
@@ -129,12 +136,6 @@ def _name_lost(archive: Archive, last: Mapping[Path, bytes]) -> None:
         if isinstance(record, EventRecord) and record.event.kind is Kind.SET:
             archive.damage.note(DamagedRow.of_value(path_key(path)))
     archive.damage.forget(nameless)
-
-
-def _decoded(rows: Iterator[StateRow]) -> Iterator[Entry]:
-    """Some at a time: one by one they take a fifth longer, because each step drives the others out of the cache."""
-    while part := list(islice(rows, DECODE_ROWS)):
-        yield from [decode_entry(row.entry) for row in part]
 
 
 def _say_damage(damage: DamagedRow) -> None:

@@ -86,6 +86,27 @@ class AsideKeeper:
             self._keep()
         return paths
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether a row of the archive is left out."""
+        return self.is_watchful and any(one.is_row for one in self.machine.aside)
+
+    def is_row_left_out(self, path: bytes) -> bool:
+        """Whether the value of this path is; `path` is the key of its row."""
+        return self.machine.is_row_left_out(path)
+
+    def row_failed(self, path: bytes, error: Exception) -> None:
+        """The value of this path could not be loaded, and the start ends."""
+        text, place = _text(error), place_of(error)
+        found = self.machine.not_loaded(path, text, place, time.time())
+        self._tell_failed(found, f"the archive's row {path!r:.80}", text, place)
+
+    def rows_loaded(self) -> None:
+        """What was left out is damage from now on, of which the archive knows."""
+        for one in self.machine.rows_loaded():
+            log.error("aside id=%s error=%s at=%s: the archive's row is left out", one.id, one.error, one.place)
+        self._keep()
+
     # -- steps
 
     def begin(self, step: TakesSifted) -> None:

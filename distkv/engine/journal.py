@@ -25,7 +25,7 @@ LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed", "tree_failed"), logging.ERROR),
     "entry_guarded": logging.ERROR,
     **dict.fromkeys(("rolled_back", "own_missing", "later_life", "stood_in", "retired", "stale"), logging.WARNING),
-    **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
+    **dict.fromkeys(("late_join", "foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
     "token_setting_differs": logging.WARNING,
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }

@@ -80,8 +80,8 @@ class ServiceDesk:
     # -- who asks
 
     def ask(self, service: str, request: ServiceQuestion, answered: Answered, asker: int = 0) -> int:
-        """Ask a service of this node; returns the number of the request, for `go_on` and `withdraw`. `asker` is the
-        number of the connection.
+        """Ask a service of this node; returns the number of the request, for `go_on` and `withdraw`. `asker` says
+        who asks, where that counts (see `asker_of`).
 
         `answered` is called once, or, where there are several answers, with each, when it may leave: perhaps before
         this returns, perhaps never, when the node ends before. It must not raise. What is to be on the disk before that

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import trio
 
 from distkv.engine.commit import Committer
+from distkv.services.origin import HERE, origin_of
 from distkv.wire.codec import Payload, encode_payload
 
 Part: TypeAlias = Payload | bytes | Callable[[], bytes]
@@ -46,6 +47,14 @@ class Sender:
         except OSError:
             name = None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a local socket"
+
+    @property
+    def origin(self) -> int:
+        """From where the other end comes, as a number (see `origin_of`)."""
+        try:
+            return HERE if self.socket is None else origin_of(self.socket.getpeername(), self.socket.getsockname())
+        except OSError:  # it has just ended
+            return HERE
 
     def add(self, reply: bytes, position: int) -> None:
         """A reply; it leaves with the next flush, when so many records are durable (0: it shows nothing of our own)."""

@@ -20,6 +20,7 @@ from distkv.core.ready import ServiceResult
 from distkv.engine.driver import Driver
 from distkv.engine.turn_work import SERVICE_STEP
 from distkv.errors import BusyError, CancelledError, DisabledError, DistkvError
+from distkv.services.origin import asker_of
 from distkv.services.sender import Sender
 from distkv.wire.replies import encode_end, encode_error, encode_result, encode_start
 from distkv.wire.row import ReplyForm
@@ -39,6 +40,8 @@ class ServiceRequests:
         self._driver: Final = driver
         self._number: Final = next(_NUMBERS)
         self._sender: Final = sender
+        self._asker: int | None = None
+        """Who asks on it, since it asked first."""
         self._nursery: Final = nursery
         self._open: Final = dict[int, int | None]()
         """By the seq the number of the request at the service, once it is known."""
@@ -69,7 +72,9 @@ class ServiceRequests:
         self._driver.work.done += SERVICE_STEP
         self._open[seq], self._began = None, seq
         try:
-            id = self._driver.services.ask(form.name, request, partial(self._answered, seq, form), self._number)
+            if self._asker is None:
+                self._asker = asker_of(self._sender.origin, self._number)
+            id = self._driver.services.ask(form.name, request, partial(self._answered, seq, form), self._asker)
         except DistkvError:
             self._open.pop(seq, None)
             raise

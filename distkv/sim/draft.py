@@ -40,7 +40,7 @@ from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
 from distkv.sim.scenario import PARTS, SELDOM, Fault, Planned, Scenario
-from distkv.sim.token_draft import draw_clients, draw_data, draw_servers, token_rng
+from distkv.sim.token_draft import draw_changes, draw_clients, draw_data, draw_servers, token_rng
 from distkv.sim.tree_draft import draw_course, draw_tree
 from distkv.sim.workload import OWNER, RING_LENGTH
 
@@ -120,6 +120,7 @@ class _Draft:
         if tokens is not None:
             wishes = draw_clients(self._part("token clients"), names, tokens[2], length_ms)
             writes += [*wishes, *draw_data(self._part("token data"), wishes)]
+            writes += draw_changes(self._part("token changes"), names, length_ms)
         return Scenario(
             seed=self._seed,
             host_count=count,

@@ -95,6 +95,7 @@ SIGNS: Final[dict[str, str]] = {
     "own_missing": "LIFE-11",
     "later_life": "LIFE-11",
     "stood_in": "NAME-5",
+    "late_join": "NAME-11",
     "an old disk is told from the others": "LIFE-11",
     "stale": "LIFE-10",
     "damaged": "LIFE-12",

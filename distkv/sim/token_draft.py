@@ -19,6 +19,7 @@ from distkv.sim.actions import (
     FreezeClient,
     ReleaseToken,
     SetData,
+    SetServers,
     StartClient,
     TokenAction,
 )
@@ -35,6 +36,8 @@ WRITES: Final = (0, 0, 1, 2, 3)
 """So often somebody who wants a token changes its data, if he gets it in time."""
 WRITTEN_MS: Final = 4000
 """So long after he asked at the most."""
+CHANGED: Final = (0, 0, 1, 2, 4)
+"""So often somebody asks for another list of servers, in the first three quarters of a seed."""
 
 
 def draw_servers(rng: Random, host_count: int) -> tuple[int, int, int] | None:
@@ -82,6 +85,17 @@ def draw_data(rng: Random, planned: Sequence[Planned]) -> list[Planned]:
                 count = len(found)
                 action = SetData(client, token, count, keeps=count % 3 > 0)
                 found.append(Planned(one.at_ms + rng.randint(0, WRITTEN_MS), action))
+    return found
+
+
+def draw_changes(rng: Random, names: Sequence[str], length_ms: int) -> list[Planned]:
+    """Other lists of token servers that somebody asks for, now and then one while another change is under way."""
+    found: list[Planned] = []
+    at_ms = 0
+    for _ in range(rng.choice(CHANGED)):
+        at_ms = rng.choice([at_ms, rng.randint(2000, max(2000, length_ms * 3 // 4))])
+        count = rng.choice([number for number in (1, 3, 3, 5) if number <= len(names)])
+        found.append(Planned(max(2000, at_ms), SetServers(rng.choice(names), tuple(sorted(rng.sample(names, count))))))
     return found
 
 

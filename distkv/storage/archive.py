@@ -219,6 +219,11 @@ class Archive:
         if self._progress.state_rows not in (UNKNOWN, count):
             raise damaged(self._path, f"its state has {count} paths, and had {self._progress.state_rows}")
 
+    def leave_out(self, damage: DamagedRow) -> None:
+        """A row that `load` gave is of no use: it counts as one that does not check."""
+        self.unread_rows += 1
+        self.damage.note(damage)
+
     def ledger(self) -> list[LedgerRow]:
         """All books, in order of node and life. Raises LogDamagedError when one does not check, or is missing."""
         rows = self._read("SELECT node, life, book, checked FROM ledger ORDER BY node, life")

@@ -175,6 +175,8 @@ class TokenReset(ServiceRequest):
     """Found the token servers anew, where a majority of them is gone for good."""
 
     seq: int
+    servers: tuple[NodeName, ...] = ()
+    """Empty: those in force."""
 
 
 TokenRequest: TypeAlias = (
@@ -344,11 +346,13 @@ def _write_watch(request: TokenWatch, fields: dict[str, object], _: dict[str, by
 def _read_reset(seq: int, fields: Fields, _: bytes) -> TokenReset:
     if not read_flag(fields, "force"):
         raise RequestError("the field 'force' must be true: a reset may let two sessions hold one token")
-    return TokenReset(seq)
+    return TokenReset(seq, read_list_of_servers(fields["servers"]) if "servers" in fields else ())
 
 
-def _write_reset(_: TokenReset, fields: dict[str, object], __: dict[str, bytes]) -> None:
+def _write_reset(request: TokenReset, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["force"] = True
+    if request.servers:
+        fields["servers"] = [*request.servers]
 
 
 def _read_set_servers(seq: int, fields: Fields, _: bytes) -> TokenSetServers:

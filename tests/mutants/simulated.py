@@ -385,6 +385,27 @@ SIMULATED = (
         "        return given.life > own.first_life and given.life > (own.life or 0)\n",
     ),
     _of(
+        "late-join",
+        "who joined by a node whose life was over is doubted (NAME-11)",
+        "core/late_joins.py",
+        "        is_replaced = here is not None and here.life > life\n",
+        "        is_replaced = here is None and life < 0\n",
+    ),
+    _of(
+        "late-join-by-another",
+        "and who joined by that one (NAME-11)",
+        "core/late_joins.py",
+        " or self.is_doubted(event.node, life)\n",
+        "\n",
+    ),
+    _of(
+        "late-join-forgotten",
+        "also in a later life of its own (NAME-11)",
+        "core/late_joins.py",
+        "                self._lives[NodeName(name)] = given.life\n",
+        "                del self._lives[NodeName(name)]\n",
+    ),
+    _of(
         "sponsor-too-early",
         "who is not ready sponsors nobody (START-4)",
         "core/sponsor.py",

@@ -489,6 +489,22 @@ TOKEN_RULES = (
         "tests/unit/core/test_token_part.py",
         *SERVING,
     ),
+    broken(
+        "entry-believed",
+        "what the store says of the founding decides nothing (QUORUM-21)",
+        "core/tokens/machine.py",
+        "            consensus.read_entry(decode_founding(value), boot_ms)\n",
+        "            consensus.founded(decode_founding(value), boot_ms)\n",
+        "tests/property/test_token_forged.py",
+    ),
+    broken(
+        "founds-beside-the-entry",
+        "whoever knows of a founding by the store founds none (QUORUM-2)",
+        "core/tokens/agreement/elections.py",
+        "        if lives is not None and not self._memory.known_generation:\n",
+        "        if lives is not None:\n",
+        "tests/unit/core/test_token_machine.py",
+    ),
     # -- what a scenario shows
     broken(
         "vote-for-less",
@@ -517,17 +533,17 @@ TOKEN_RULES = (
     broken(
         "reset-without-majority",
         "a reset is refused where no majority is heard (QUORUM-12)",
-        "core/tokens/agreement/consensus.py",
-        "        if not has_majority([lives], heard):\n",
-        "        if not heard:\n",
+        "core/tokens/agreement/founding_anew.py",
+        "    if not has_majority([lives], heard):\n",
+        "    if not heard:\n",
         _shown("reset"),
     ),
     broken(
         "reset-forgets-versions",
         "versions go on above all that was seen (QUORUM-13)",
-        "core/tokens/agreement/consensus.py",
-        "max(self._elections.age_s(now_ms), seen + RESET_VERSIONS)",
-        "self._elections.age_s(now_ms)",
+        "core/tokens/agreement/founding_anew.py",
+        "max(elections.age_s(now_ms), seen + RESET_VERSIONS)",
+        "elections.age_s(now_ms)",
         _shown("reset_all"),
     ),
     broken(

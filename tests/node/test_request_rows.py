@@ -72,6 +72,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("token_servers", {}),
     ("token_set_servers", {"servers": ["a"]}),
     ("token_reset", {"force": True}),
+    ("token_reset", {"force": True, "servers": ["a"]}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),

@@ -29,6 +29,8 @@ TAKING = "distkv.model.tree:Tree.apply"
 ANSWERED = "distkv.core.peers:Peers.answered"
 HEARD = "distkv.core.gossip:Gossip.hear"
 ENDED = "distkv.core.update:Store.expire"
+LOADING = ("distkv.daemon.archived_rows:decode_entry", "distkv.model.tree:share")
+"""A row of the archive on its way into the tree: before it is a value, and then."""
 
 
 @contextmanager
@@ -244,6 +246,34 @@ def test_change_of_the_log_that_fails_is_left_out_at_the_third_start(tmp_path: P
         with server.client() as client:
             links.append(client.set("latest", 1).link)
         assert len(set(links)) == len(links)
+
+
+@pytest.mark.parametrize("place", LOADING)
+def test_value_of_the_archive_that_fails_is_lost_at_the_third_start(tmp_path: Path, place: str) -> None:
+    """(docs/protocol, ASIDE-8)"""
+    with open_servers(tmp_path) as servers:
+        server = servers.add("a")
+        server.start("--init", "x", "--transport", "solo").wait_ready()
+        with server.client() as client:
+            for path in ("before", "poison", "zebra"):
+                client.set(path, 1)
+        server.wait_settled()
+        server.terminate()
+        server.program = program(tmp_path / "flag", [place])
+        with failing(tmp_path / "flag", place, "poison"):
+            for _ in range(2):
+                assert server.start("--transport", "solo").wait_end() != 0
+            server.start("--transport", "solo").wait_ready()
+            assert [value(server, path) for path in ("before", "zebra")] == [1, 1]
+            ran = server.run("get", "poison")
+            assert (ran.code, ran.err.count("\n")) == (7, 1)
+            server.wait_settled()
+            server.terminate()
+            server.start("--transport", "solo").wait_ready()
+            assert server.run("get", "poison").code == 7
+        with server.client() as client:
+            client.set("poison", 2)
+            assert client.get("poison").value == 2
 
 
 def test_node_whose_own_change_fails_at_its_start_serves_without_it(tmp_path: Path) -> None:

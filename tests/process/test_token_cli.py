@@ -178,6 +178,19 @@ def test_servers_prints_the_map_of_the_request(solo: Server) -> None:
     assert shown["leader"] == "solo"
 
 
+@pytest.mark.parametrize(
+    ("names", "code", "said"),
+    [
+        ("a,b", 2, "--servers is 'a,b': give 1, 3, 5 or 7 nodes"),
+        ("b", 1, "b is neither the list of token servers in force"),
+    ],
+)
+def test_reset_to_a_list_that_cannot_be_is_refused(solo: Server, names: str, code: int, said: str) -> None:
+    ran = solo.run("token", "reset", "--force", "--servers", names)
+    assert (ran.code, ran.err.count("\n")) == (code, 1)
+    assert said in ran.err
+
+
 def test_reset_without_force_is_refused(solo: Server) -> None:
     ran = solo.run("token", "reset")
     assert ran.code == 2

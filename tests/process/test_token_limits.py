@@ -97,7 +97,7 @@ def test_connection_that_wants_all_sessions_leaves_some_to_others(solo: Server) 
     """docs/protocol, SESSION-14."""
     with solo.client() as client, solo.client() as other:
         sessions = open_all(client)
-        assert len(sessions) == SESSIONS // 3
+        assert len(sessions) == SESSIONS // 2  # a third, if other nodes belonged to the network
         assert solo.run("token", "run", "t", "--", "true").code == 0
         assert open_all(other)
         for session in sessions[: len(sessions) // 2]:
@@ -106,12 +106,12 @@ def test_connection_that_wants_all_sessions_leaves_some_to_others(solo: Server) 
 
 
 def test_clients_of_one_node_that_want_all_sessions_are_refused_in_one_line(solo: Server) -> None:
-    clients = list[Client]()
+    clients, counts = list[Client](), [1]
     try:
-        while True:
+        while counts[-1]:
             clients.append(solo.client())
-            if not open_all(clients[-1]):
-                break
+            counts.append(len(open_all(clients[-1])))
+        assert sum(counts) == 1 + SESSIONS
         ran = solo.run("token", "run", "t", "--", "true")
         assert (ran.code, ran.err.count("\n")) == (1, 1)
         assert "limits.token_sessions" in ran.err

@@ -5,7 +5,7 @@ Knows: which faults a network of servers must bear.  Does not know how the machi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -388,8 +388,8 @@ def test_follower_at_rest_wakes_only_when_it_is_told_something() -> None:
 # -- reset
 
 
-def _reset(fleet: TokenFleet, name: NodeName) -> None:
-    fleet.step(fleet.sites[name], lambda machine, own_ms: machine.reset(own_ms))
+def _reset(fleet: TokenFleet, name: NodeName, servers: Collection[NodeName] = ()) -> None:
+    fleet.step(fleet.sites[name], lambda machine, own_ms: machine.reset(own_ms, servers))
 
 
 def test_reset_with_a_shorter_list_founds_anew_above_all_versions() -> None:
@@ -406,7 +406,7 @@ def test_reset_with_a_shorter_list_founds_anew_above_all_versions() -> None:
     fleet.run(10 * fleet.lease_ms)
     assert fleet.leader() is None
     fleet.observer.states.clear()  # what was agreed is void
-    _reset(fleet, fleet.names[1])
+    _reset(fleet, fleet.names[1], fleet.names)
     fleet.start(fleet.names[2])
     fleet.settle(8)
     assert min(fleet.observer.states) > version

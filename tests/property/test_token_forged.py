@@ -34,6 +34,7 @@ from distkv.wire.token_states import (
     TokenHello,
     VoteAsked,
     VoteGiven,
+    encode_founding,
 )
 from tests.property.test_token_whole import check_all_is_granted
 from tests.property.token_clients import DRIFT, LEASE_MS
@@ -147,6 +148,58 @@ def test_founding_far_ahead_is_none(generation: int, version: int) -> None:
             fleet, lambda _, __, founding=founding: FoundingTold(HASH, founding.generation, founding), 0, (S0, S1, S2)
         )  # type: ignore[misc]
         assert fleet.state() == state
+    check_all_is_granted(fleet, [])
+
+
+ENTRIES: dict[str, Callable[[dict[NodeName, int], int], Founding]] = {
+    "all, founded anew": lambda lives, version: Founding(lives, version + 100, 2),
+    "all, in other lives": lambda lives, version: Founding({name: lives[name] + 1 for name in lives}, version, 2),
+    "all, later": lambda lives, version: Founding(lives, version + (1 << 30), 1),
+    "one alone": lambda lives, version: Founding({S0: lives[S0]}, version + 100, 1),
+    "one alone, founded anew": lambda lives, version: Founding({S0: lives[S0]}, version + 100, 2),
+    "a node that is none": lambda _, version: Founding({NodeName("p0"): 1}, version + 100, 3),
+    "strangers": lambda _, version: Founding({NodeName("x"): 1, NodeName("y"): 2, NodeName("z"): 3}, version, 1 << 20),
+    "nobody": lambda _, version: Founding({}, version + 100, 2),
+}
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_that_the_servers_did_not_agree_on_ends_no_session(name: str, servers: int) -> None:
+    """Anybody can write it in the name of a registered node; it stays in the store (docs/protocol, QUORUM-21)."""
+    fleet = WholeFleet(12, servers=servers, others=2)
+    fleet.settle(10 * LEASE_MS)
+    client = fleet.client(1)
+    client.open()
+    fleet.run(LEASE_MS)
+    state = fleet.state()
+    assert state is not None
+    lives = {name: server.life for name, server in state.servers.items()}
+    fleet.write_entry(encode_founding(ENTRIES[name](lives, state.version)))
+    fleet.run(5 * LEASE_MS)
+    assert fleet.state() == state
+    assert state.sessions
+    for site in fleet.sites.values():
+        site.stop()
+        site.start()
+    fleet.settle(20 * LEASE_MS)
+    after = fleet.state()
+    assert after is not None
+    assert after.sessions.keys() >= state.sessions.keys()
+    check_all_is_granted(fleet, [client])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_that_is_forged_keeps_no_server_out_that_lost_its_disk(name: str) -> None:
+    fleet = WholeFleet(13, servers=3, others=1)
+    fleet.settle(10 * LEASE_MS)
+    state = fleet.state()
+    assert state is not None
+    lives = {name: server.life for name, server in state.servers.items()}
+    fleet.sites[S2].wipe()
+    fleet.write_entry(encode_founding(ENTRIES[name](lives, state.version)))
+    fleet.sites[S2].start()
+    fleet.settle(40 * LEASE_MS)
     check_all_is_granted(fleet, [])
 
 

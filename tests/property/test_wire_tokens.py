@@ -125,6 +125,7 @@ REQUESTS: list[TokenRequest] = [
     TokenSetServers(1, (N1,)),
     TokenSetServers(1, (N1, N2, NodeName("c")), 5.0),
     TokenReset(1),
+    TokenReset(1, (N1, N2, NodeName("c"))),
 ]
 QUESTIONS = [
     AboutToken(TokenAcquire(0, "1-a", "t", before=(3, 4)), 5),

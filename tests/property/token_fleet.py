@@ -71,7 +71,7 @@ class Hand:
         state = self.effective
         self.wish = (standing, 0 if state is None else state.servers[self._name].since)
 
-    def reset(self, now_ms: int) -> None:
+    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         raise NotImplementedError
 
 

@@ -149,7 +149,7 @@ class TokenFleet:
         site.parts = site.parts_written = int(site.disk.get("parts", b"0"))
         site.paused_ms = 0
         if site.founding is not None:
-            site.machine.founded(site.founding, site.own_ms(self.now_ms))
+            site.machine.read_entry(site.founding, site.own_ms(self.now_ms))
         self.step(site, lambda machine, own_ms: machine.begin(own_ms, 100))
         self._at(self.now_ms + self.lease_ms // 8, name, self._ask_parts)
 

@@ -74,6 +74,7 @@ ELSEWHERE = {
     "QUORUM-5": "nobody sees what is not proposed: tests/unit/core/test_token_consensus.py",
     "QUORUM-6": "no small network has two candidates in one term: tests/unit/core/test_token_consensus.py",
     "QUORUM-10": "a way is cut for both ends of a connection: tests/property/test_token_consensus.py",
+    "QUORUM-21": "no node of a scenario forges an entry: tests/property/test_token_forged.py",
     "LEASE-5": "it lasts as long as one proposal: tests/unit/core/test_token_consensus.py",
     "LEASE-6": "a server learns of a version with the round that calls it so: tests/unit/core/test_token_consensus.py",
     "PART-4": "no client of the simulator hears two servers at once: tests/unit/client/test_holding.py",

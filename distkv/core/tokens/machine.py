@@ -15,6 +15,7 @@ from typing import Final, assert_never
 from distkv.core.ground.machine import (
     Entries,
     EntryChanged,
+    NetworkNodes,
     NodesChanged,
     ServiceGround,
     ServiceInput,
@@ -64,6 +65,7 @@ class TokenMachine:
         self._consensus: Consensus | None = None
         self._service: TokenService | None = None
         self._entries: Entries | None = None
+        self._nodes: NetworkNodes | None = None
         self._listed: tuple[NodeName, ...] = ()
         """The list of servers that the store had last."""
 
@@ -95,7 +97,7 @@ class TokenMachine:
         }  # fmt: skip
         if consensus is None:
             return found
-        if consensus.founding is not None:
+        if consensus.listed:
             found |= {"list": consensus.list, "next": consensus.next}
         if not consensus.is_server:
             return found
@@ -153,7 +155,10 @@ class TokenMachine:
             case EntryChanged(key=key):
                 if key or not self._look_at_entry(consensus, boot_ms):
                     return
-            case NodesChanged() | NodeAsked() | NodeGaveUp() | Replied():
+            case NodesChanged():
+                self._count_nodes(service)
+                return
+            case NodeAsked() | NodeGaveUp() | Replied():
                 return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
                 consensus.woken(boot_ms)
@@ -167,7 +172,7 @@ class TokenMachine:
     def _begin(self, turn: ServiceTurn, ground: ServiceGround, slots: Mapping[str, bytes]) -> None:
         settings, boot_ms = self.settings, turn.boot_ms
         life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
-        self._me, self._life, self._entries = ground.me, life, ground.entries
+        self._me, self._life, self._entries, self._nodes = ground.me, life, ground.entries, ground.nodes
         consensus = Consensus(
             ConsensusSettings(ground.me, settings.servers, settings.lease_ms, settings.drift, settings.sessions_max),
             life,
@@ -189,12 +194,16 @@ class TokenMachine:
         )
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
+        self._count_nodes(service)
         self._consensus, self._service = consensus, service
         turn.keep(IDENTITY_SLOT, pack((life, boot)))
         self._look_at_entry(consensus, boot_ms)  # before it begins: who lost its disk must not found once more
         self._look_at_list(consensus)  # the disk may know it, too
         consensus.begin(boot_ms, max(0, int(turn.wall - ground.created)))
         self._do_all(turn)
+
+    def _count_nodes(self, service: TokenService) -> None:
+        service.set_nodes(0 if self._nodes is None else len(self._nodes.registered))
 
     def _identity(self, node_life: int, kept: bytes | None) -> tuple[int, int]:
         """The life of the service, and the number of this start, which is above all earlier ones: each life of the node
@@ -215,16 +224,16 @@ class TokenMachine:
 
     def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
         try:
-            consensus.founded(decode_founding(value), boot_ms)
+            consensus.read_entry(decode_founding(value), boot_ms)
         except DecodeError as error:
             consensus.effects.notes.append(Note("token_founding_bad", {"reason": error.reason}))
         self._look_at_list(consensus)
 
     def _look_at_list(self, consensus: Consensus) -> None:
         """All nodes are to ask those that serve, whatever their settings name; it is said if that is another list."""
-        if self._service is None or consensus.founding is None:
+        names = consensus.listed
+        if self._service is None or not names:
             return
-        names = tuple(sorted(consensus.founding.servers))
         self._service.listed(names)
         if names != self._listed:
             self._listed = names

@@ -21,6 +21,7 @@ from distkv.core.tokens.proxy import Proxy
 from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.server import TokenServing
+from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
@@ -42,7 +43,10 @@ class TokenService:
         self._questions: Final = Questions(settings.me, settings.boot, self.effects, first_call)
         self._servers: Final = KnownServers(settings.servers)
         self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
-        self._serving: Final = TokenServing(settings, authority, self._questions, self.effects, now_ms)
+        self._shares: Final = SessionShares(settings.sessions_max)
+        self._serving: Final = TokenServing(
+            settings, authority, self._questions, self.effects, self._shares, now_ms
+        )
 
     def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
         """What was durable when this node ended.
@@ -55,6 +59,10 @@ class TokenService:
     def listed(self, names: Iterable[NodeName]) -> None:
         """These are the servers, as the store has it."""
         self._servers.listed(names)
+
+    def set_nodes(self, count: int) -> None:
+        """So many nodes belong to the network."""
+        self._shares.is_one_node = count == 1
 
     def served(self, token: str) -> ServedToken:
         """A token as this server knows it, which is not to be changed."""
@@ -72,9 +80,9 @@ class TokenService:
     # -- clients
 
     def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
-        """A client asks, on the connection of the number `asker`; `effects.answers` will have the answer by this id."""
+        """A client asks (`asker`: see `asker_of`); `effects.answers` will have the answer by this id."""
         if isinstance(request, TokenReset):
-            self._reset(id, now_ms)
+            self._reset(id, request, now_ms)
         else:
             self._proxy.asked(id, request, now_ms, asker)
             self._do_own(now_ms)
@@ -120,9 +128,9 @@ class TokenService:
 
     # -- inside
 
-    def _reset(self, id: int, now_ms: int) -> None:
+    def _reset(self, id: int, request: TokenReset, now_ms: int) -> None:
         try:
-            self._authority.reset(now_ms)
+            self._authority.reset(now_ms, request.servers)
         except RequestError as error:
             self.effects.answers.append(TokenAnswer(id, error))
             return

@@ -1,4 +1,4 @@
-"""The tag in the id of a session: it shows on which connection of which node the session was opened.
+"""The tag in the id of a session: it shows on which connection, from where, of which node the session was opened.
 
 Knows: the form.  Does not know who counts sessions.
 
@@ -13,14 +13,16 @@ from typing import Final
 from distkv.model.event import NodeName
 
 NODE_CHARS: Final = 4
-ASKER_CHARS: Final = 4
-"""Of a tag: first these of the node, then these of the connection."""
+ORIGIN_CHARS: Final = 4
+CONNECTION_CHARS: Final = 4
+"""Of a tag: first these of the node, then those of the origin, then these of the connection."""
 
 
 def tag_of(node: NodeName, asker: int, chance: int) -> str:
-    """The tag of a session that a connection of a node opens; `chance` has 52 bits."""
+    """The tag of a session that a connection of a node opens (`asker_of`); `chance` has 52 bits."""
     part = blake2b(node.encode(), digest_size=NODE_CHARS // 2).hexdigest()
-    return f"{part}{asker % (1 << 4 * ASKER_CHARS):0{ASKER_CHARS}x}{chance:013x}"
+    chars = ORIGIN_CHARS + CONNECTION_CHARS
+    return f"{part}{asker % (1 << 4 * chars):0{chars}x}{chance:013x}"
 
 
 def node_part(tag: str) -> str:
@@ -28,6 +30,12 @@ def node_part(tag: str) -> str:
     return tag[:NODE_CHARS]
 
 
-def asker_part(tag: str) -> str:
+def origin_part(tag: str) -> str:
+    """The same for all sessions that were opened from one host at a node; empty: from the node's own."""
+    end = NODE_CHARS + ORIGIN_CHARS
+    return "" if tag[NODE_CHARS:end] == "0" * ORIGIN_CHARS else tag[:end]
+
+
+def connection_part(tag: str) -> str:
     """The same for all sessions that a connection opened."""
-    return tag[: NODE_CHARS + ASKER_CHARS]
+    return tag[: NODE_CHARS + ORIGIN_CHARS + CONNECTION_CHARS]

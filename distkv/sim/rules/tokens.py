@@ -230,8 +230,8 @@ class OrderIsKept(Observer):
 
 class WantedIsGranted(TokenObserver):
     """Once all is well no token is wanted and free for longer than 3 x lease + ttl + lock delay, and nobody is refused
-    who asked then and goes on waiting. Excepted are runs in which a majority of the servers lost what their disks kept:
-    there somebody has to found them anew."""
+    who asked then and goes on waiting. Excepted are runs in which a majority of a list of servers lost what their disks
+    kept: there somebody has to found them anew."""
 
     rule = "what is wanted is granted"
 
@@ -243,6 +243,8 @@ class WantedIsGranted(TokenObserver):
         self._holders: dict[str, dict[TokenUser, None]] = {}
         self._free_ms: dict[str, int] = {}
         """Since when a token that is wanted is free."""
+        self._lists: set[tuple[NodeName, ...]] = set()
+        """All lists of servers that were ever in force."""
         self._lost: set[NodeName] = set()
         """Nodes that lost what their disks kept, or whose life is over."""
 
@@ -276,7 +278,12 @@ class WantedIsGranted(TokenObserver):
 
     def second(self, fleet: Observed) -> None:
         nodes, begin_ms, now_ms = token_nodes(fleet.services), self._begin_ms, fleet.now_ms
-        if nodes is None or begin_ms is None or 2 * len(self._lost.intersection(nodes.settings.servers)) > nodes.count:
+        if nodes is None:
+            return
+        self._lists.add(nodes.settings.servers)
+        self._lists.update(one for machine in nodes.machines.values() if machine.effective is not None
+                           for one in machine.effective.lists)
+        if begin_ms is None or any(2 * len(self._lost.intersection(one)) > len(one) for one in self._lists):
             return
         if self._refused:
             raise self.broken(self._refused)

@@ -7,7 +7,7 @@ from functools import cache
 import attrs
 import pytest
 
-from distkv.core.aside import ASIDE_MAX, SUSPECTED_S, SUSPECTS_MAX, Asides, Failed
+from distkv.core.aside import ASIDE_MAX, SUSPECTED_S, SUSPECTS_MAX, TEXT_MAX, Asides, Failed
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode, WriteDone
 from distkv.core.ready import (
     FollowBegan,
@@ -366,3 +366,32 @@ def test_own_path_of_the_system_is_not_dropped() -> None:
     fleet = grown("a", "b")
     ready = fleet.step("a", ReplaceChange(Path([None, "x"]), (B, Tick(500)), Tock(1)))
     assert isinstance(ready.reply, RequestError)
+
+
+# -- rows of the archive
+
+
+def failed_row(asides: Asides, path: bytes) -> Failed | None:
+    return asides.not_loaded(path, "KeyError: 'x'", "tree.py:7", 1.0)
+
+
+@pytest.mark.parametrize("path", [b"\x91\xa1a", b"", b"\xff" * 2000])
+def test_row_that_cannot_be_loaded_twice_is_left_out(path: bytes) -> None:
+    """(docs/protocol, ASIDE-8)"""
+    asides = Asides()
+    failed_row(asides, path)
+    assert not asides.is_row_left_out(path)
+    found = failed_row(asides, path)
+    assert found is not None
+    assert len(found.id) <= TEXT_MAX
+    assert asides.is_row_left_out(path)
+    assert not asides.is_row_left_out(path + b"b")
+    assert (asides.holes, asides.resting) == ([], [])
+
+
+def test_row_that_was_left_out_is_forgotten_when_all_others_are_loaded() -> None:
+    asides = Asides()
+    for path in (b"a", b"a", b"b"):
+        failed_row(asides, path)
+    assert [one.id for one in asides.rows_loaded()] == [f"row/{b'a'.hex()}"]
+    assert asides.entries == {}

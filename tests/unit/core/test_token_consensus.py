@@ -447,12 +447,96 @@ def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
     assert not any(isinstance(one, VoteAsked) for one in _run_until(server, 20 * LEASE_MS))
 
 
-def test_server_that_the_store_says_has_left_takes_no_part() -> None:
+def test_server_that_is_told_that_it_has_left_takes_no_part() -> None:
     """(docs/protocol, QUORUM-17)"""
     server = _follower()
     server.founded(Founding({A: 1, B: 2, C: 9}, 200, 1), 20)
     assert not server.is_server
     assert server.list == (A, B, C)
+
+
+# -- the entry of the store
+
+
+FORGED = {
+    "of a later generation": Founding(LIVES, 200, 2),
+    "of a far generation": Founding(LIVES, 200, 1 << 31),
+    "of another life": Founding({A: 1, B: 2, M: 4}, 200, 2),
+    "of a later list": Founding({A: 1, B: 2, C: 9}, 200, 1),
+    "of this server alone": Founding({M: 3}, 200, 1),
+    "of others alone": Founding({C: 9}, 1 << 31, 7),
+    "of nobody": Founding({}, 200, 2),
+}
+
+
+@pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
+def test_entry_of_the_store_ends_nothing_and_the_servers_are_asked(entry: Founding) -> None:
+    """(docs/protocol, QUORUM-21)"""
+    server = _follower()
+    server.read_entry(entry, 20)
+    effects = server.effects.take()
+    assert {tell.to for tell in effects.tells} == entry.servers.keys() - {M}
+    assert {type(tell.message) for tell in effects.tells} <= {TokenHello}
+    assert not effects.slots
+    assert (server.founding, server.list, server.is_member) == (FOUNDING, (A, B, M), True)
+    sent = _beat(server, _round(3), 300).sent
+    _beat(server, _round(4, effective=StateId(1, 100), heard=sent), 500)
+    _beat(server, _round(5, effective=StateId(1, 100), acked=4), 700)
+    assert server.grants_until_ms
+
+
+def test_entry_that_says_what_is_known_asks_nobody() -> None:
+    server = _follower()
+    server.read_entry(FOUNDING, 20)
+    server.read_entry(evolve(FOUNDING, version=99), 20)
+    assert not server.effects.are_any
+
+
+def test_entry_counts_when_a_server_says_the_same() -> None:
+    """(docs/protocol, QUORUM-21)"""
+    server, anew = _follower(), Founding(LIVES, 200, 2)
+    server.read_entry(anew, 20)
+    server.told(A, 1, FoundingTold(HASH, 2, anew), 30)
+    assert server.founding == anew
+    assert server.effective is None
+
+
+def test_servers_are_asked_again_until_one_says_the_same() -> None:
+    server, anew = _follower(), Founding(LIVES, 200, 2)
+    server.read_entry(anew, 20)
+    server.effects.take()
+    asked = [one for one in _run_until(server, 20 + 3 * LEASE_MS) if isinstance(one, TokenHello)]
+    assert len(asked) >= 3 * 2
+    server.told(A, 1, FoundingTold(HASH, 2, anew), 4000)
+    server.effects.take()
+    assert not any(isinstance(one, TokenHello) for one in _run_until(server, 8 * LEASE_MS))
+
+
+def test_server_says_which_founding_it_was_told_to_whoever_asks() -> None:
+    server = _follower()
+    server.read_entry(Founding(LIVES, 200, 2), 20)
+    server.effects.take()
+    server.told(B, 2, TokenHello(HASH, 1, 1), 30)
+    (told,) = _told(server.effects.take(), FoundingTold, B)
+    assert told.founding == FOUNDING
+
+
+def test_fresh_server_that_reads_an_entry_founds_nothing_and_counts_for_nothing() -> None:
+    """(docs/protocol, QUORUM-2)"""
+    server = Consensus(SETTINGS, 3, Random(1))
+    server.restore({})
+    server.read_entry(FOUNDING, 0)
+    server.begin(0, 100)
+    for name, life in ((A, 1), (B, 2)):
+        server.told(name, life, TokenHello(HASH, 0, 0), 10)
+    server.told(A, 1, evolve(_ask(1), generation=0, lives=LIVES), 20)
+    said = [tell.message for tell in server.effects.take().tells] + _run_until(server, 5 * LEASE_MS)
+    assert not [one for one in said if isinstance(one, VoteGiven) and one.is_given]
+    assert {type(one) for one in said} <= {TokenHello, VoteGiven}
+    assert {one.known for one in said if isinstance(one, TokenHello)} == {1}
+    assert not server.is_member
+    server.told(A, 1, FoundingTold(HASH, 1, FOUNDING), 5 * LEASE_MS)
+    assert server.is_member
 
 
 # -- leases of a follower
@@ -631,13 +715,13 @@ def test_leader_gives_up_when_a_server_has_to_do_with_a_later_term() -> None:
 
 
 def test_reset_without_a_majority_that_is_heard_is_refused() -> None:
-    with pytest.raises(NotReadyError, match="1 of 3 token servers are heard, 2 are needed"):
+    with pytest.raises(NotReadyError, match="1 of the 3 token servers a, b, m are heard, 2 are needed"):
         _follower().reset(60_000)
 
 
 def test_reset_by_a_node_that_is_no_server_is_refused() -> None:
     server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
-    with pytest.raises(RequestError, match="c is no token server: ask one of a, b, m"):
+    with pytest.raises(RequestError, match="c is none of the token servers a, b, m: ask one of them"):
         server.reset(0)
 
 
@@ -648,6 +732,54 @@ def test_reset_founds_with_the_lives_that_are_heard_above_all_that_was_seen() ->
     assert founding is not None
     assert (dict(founding.servers), founding.generation) == ({A: 1, B: 0, M: 3}, 2)
     assert founding.version > 100 + 1_000_000
+
+
+def _with_another_list(servers: tuple[NodeName, ...] = (A, B, M)) -> Consensus:
+    """Its list in force is a, c, m; the settings name others. It hears a and c."""
+    server = Consensus(ConsensusSettings(M, servers, LEASE_MS, 0.01), 3, Random(1))
+    server.restore({})
+    server.founded(Founding({A: 1, C: 9, M: 3}, 100, 1), 0)
+    server.begin(0, 100)
+    for name, life in ((A, 1), (C, 9)):
+        server.told(name, life, TokenHello(HASH, 1, 1), 10)
+    server.effects.take()
+    return server
+
+
+def _reset_lives(server: Consensus, servers: tuple[NodeName, ...] = ()) -> dict[NodeName, int]:
+    server.reset(20, servers)
+    founding = server.effects.take().founding
+    assert founding is not None
+    return dict(founding.servers)
+
+
+@pytest.mark.parametrize("servers", [(A, B, M), (M,), (A, B)])
+def test_reset_keeps_the_list_in_force_whatever_the_settings_name(servers: tuple[NodeName, ...]) -> None:
+    """(docs/protocol, QUORUM-12)"""
+    assert _reset_lives(_with_another_list(servers)) == {A: 1, C: 9, M: 3}
+
+
+def test_reset_takes_the_list_of_the_settings_when_it_is_named() -> None:
+    """(docs/protocol, QUORUM-12)"""
+    assert _reset_lives(_with_another_list(), (M, B, A)) == {A: 1, B: 0, M: 3}
+    assert _reset_lives(_with_another_list(), (C, A, M)) == {A: 1, C: 9, M: 3}
+
+
+def test_reset_with_a_list_that_no_server_was_told_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^b, c, m is neither .* in force nor .* setting tokens\.servers: write"):
+        _with_another_list().reset(20, (B, C, M))
+
+
+def test_reset_of_a_server_that_lost_its_disk_takes_the_list_of_the_store() -> None:
+    server = Consensus(SETTINGS, 5, Random(1))
+    server.restore({})
+    server.read_entry(Founding({A: 1, C: 9, M: 3}, 200, 1), 0)
+    server.begin(0, 100)
+    with pytest.raises(NotReadyError, match="1 of the 3 token servers a, c, m are heard"):
+        server.reset(20)
+    server.told(C, 9, TokenHello(HASH, 0, 1), 30)
+    server.effects.take()
+    assert _reset_lives(server) == {A: 0, C: 9, M: 5}
 
 
 def test_reset_founds_above_what_another_server_has_seen() -> None:

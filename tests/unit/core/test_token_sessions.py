@@ -11,6 +11,7 @@ import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
@@ -37,7 +38,7 @@ class Office:
         self.ended = list[str]()
         self.answers = dict[int, TokenResult]()
         settings = ServingSettings(ME, (ME,), 1, 1, 1000, TTL_MS, 500, sessions_max=sessions_max)
-        self.sessions = Sessions(settings, self, TokenEffects(), self.answer)
+        self.sessions = Sessions(settings, self, TokenEffects(), SessionShares(sessions_max), self.answer)
         self.state = TokenState(1, 5, ME, {ME: TokenServer(ServerStanding.READY, 1, 5)}, {"4-x": TTL_MS}, 5)
         self.look(1000)
 
@@ -54,7 +55,7 @@ class Office:
     def stand(self, standing: ServerStanding) -> None:
         raise NotImplementedError
 
-    def reset(self, now_ms: int) -> None:
+    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         raise NotImplementedError
 
     def look(self, now_ms: int, **changes: object) -> None:

@@ -12,13 +12,13 @@ from typing import get_args
 import attrs
 import pytest
 
-from distkv.sim.actions import Deed, Fill, Happening, Split, StartNode, Swap, ToNode, Write
+from distkv.sim.actions import Deed, Fill, Happening, SetServers, Split, StartNode, Swap, ToNode, Write
 from distkv.sim.draft import draw
 from distkv.sim.scenario import Fault, Scenario
 from distkv.sim.token_draft import seeds_with_tokens
 
 MANY = range(40)
-OF_SCRIPTS = {"Rot", "Divert", "Decide", "ResetTokens", "SetServers"}
+OF_SCRIPTS = {"Rot", "Divert", "Decide", "ResetTokens"}
 """What only scenario files do."""
 
 
@@ -103,6 +103,16 @@ def test_scenario_cut_down_keeps_the_actions_that_were_named() -> None:
 def test_text_has_a_line_for_each_action() -> None:
     scenario = draw(1).only({0})
     assert str(scenario.planned[0]) in scenario.text().splitlines()
+
+
+def test_other_token_servers_are_asked_for_where_there_are_tokens() -> None:
+    for seed in MANY:
+        scenario = _whole(seed)
+        changes = [one.action for one in scenario.planned if isinstance(one.action, SetServers)]
+        assert not changes or scenario.tokens is not None
+        for change in changes:
+            assert len(change.servers) in (1, 3, 5)
+            assert len(set(change.servers)) == len(change.servers)
 
 
 def test_sides_of_a_split_are_never_empty() -> None:

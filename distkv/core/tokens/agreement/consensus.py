@@ -16,14 +16,16 @@ from typing import Final, assert_never
 
 from distkv.core.ready import Note, Rng
 from distkv.core.tokens.agreement.elections import Elections
+from distkv.core.tokens.agreement.founding_anew import founding_anew
 from distkv.core.tokens.agreement.leading import Leading
 from distkv.core.tokens.agreement.leases import LeaderHeard
 from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.agreement.store_entry import StoreEntry
 from distkv.core.tokens.effects import Tell, TokenEffects
-from distkv.core.tokens.state import TokenState, has_majority, state_id
-from distkv.errors import BusyError, NotReadyError, RequestError
+from distkv.core.tokens.state import TokenState, state_id
+from distkv.errors import BusyError, NotReadyError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.token_states import (
@@ -41,8 +43,6 @@ from distkv.wire.token_states import (
     VoteGiven,
 )
 
-RESET_VERSIONS: Final = 1 << 20
-"""By so much a reset goes above what it saw: the lost majority may have gone on."""
 STARTS: Final = 1 << 53
 
 
@@ -64,6 +64,7 @@ class Consensus:
         self._memory: Final = Remembered(settings, life, self.effects)
         self._heard: Final = LeaderHeard(settings, self.start)
         self._elections: Final = Elections(settings, self._memory, self._heard, self.effects, rng)
+        self._entry: Final = StoreEntry(settings, self._memory, self._elections, self.effects)
         self._limits: Final = NumberLimits(self._memory, self._heard, self._elections)
         self._leading: Leading | None = None
         self._wish = (ServerStanding.DOWN, 0)
@@ -82,7 +83,7 @@ class Consensus:
     @property
     def list(self) -> tuple[NodeName, ...]:
         """The list in force, as far as this node knows; before the founding that of the settings."""
-        return self._memory.lists[0]
+        return self._memory.lists[0] if self.is_server else self._memory.listed or self._memory.lists[0]
 
     @property
     def next(self) -> tuple[NodeName, ...]:
@@ -101,8 +102,13 @@ class Consensus:
 
     @property
     def founding(self) -> Founding | None:
-        """Which one it knows, if only of another list."""
+        """Which one it was told, if only of another list."""
         return self._memory.founding
+
+    @property
+    def listed(self) -> tuple[NodeName, ...]:
+        """Who is to be asked for tokens, also by the store alone; empty: there is no founding yet."""
+        return self._memory.listed
 
     @property
     def is_member(self) -> bool:
@@ -127,11 +133,13 @@ class Consensus:
 
     def wake_ms(self) -> int | None:
         """When `woken` is to be called, if nothing happens before; None: never."""
-        if not self._is_running or not (self.is_server or self._settings.is_server):
+        me = self._settings.me
+        if not self._is_running or not (self.is_server or self._settings.is_server or me in self._memory.listed):
             return None
         if self._has_news:
             return 0
-        return self._elections.wake_ms() if self._leading is None else self._leading.next_ms
+        next_ms = self._elections.wake_ms() if self._leading is None else self._leading.next_ms
+        return self._entry.wake_ms(next_ms)
 
     # -- what happens
 
@@ -152,10 +160,18 @@ class Consensus:
         self._elections.begin(now_ms, age_s)
         self.woken(now_ms)
 
+    def read_entry(self, entry: Founding, now_ms: int) -> None:
+        """The store has this founding. Whoever knows it does not found, and asks the servers that it names; but what
+        was agreed goes on until one of them says the same (docs/protocol, QUORUM-21)."""
+        if self._limits.allow_founding(entry):
+            self._entry.read(entry, now_ms)
+        else:
+            self.effects.notes.append(Note("token_founding_bad", {"reason": "too_far_ahead"}))
+
     def founded(self, founding: Founding, now_ms: int) -> None:
-        """A founding is in the store, or another server told it. The first one is kept; one of a higher generation
-        takes the place of it, and all that was agreed is void: `effective` is None, and nothing may be granted. One of
-        the same generation and a higher version only says which list came into force since."""
+        """Another server told a founding. The first one is kept; one of a higher generation takes the place of it, and
+        all that was agreed is void: `effective` is None, and nothing may be granted. One of the same generation and a
+        higher version only says which list came into force since."""
         known = self._memory.founding
         is_next = known is None or founding.generation > known.generation
         is_newer = known is not None and (founding.generation, founding.version) > (known.generation, known.version)
@@ -173,6 +189,7 @@ class Consensus:
         """The time in `wake_ms` came."""
         if self.wake_ms() is None:
             return
+        self._entry.ask_if_behind(now_ms)
         if self._leading is not None:
             self._go_on_leading(now_ms)
         else:
@@ -240,7 +257,7 @@ class Consensus:
         )
         self._has_news = True
 
-    def reset(self, now_ms: int) -> None:
+    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         """Found anew, because a majority is gone for good and with it the common state (`token reset --force`). All
         sessions and held tokens are forgotten; fences go on growing.
 
@@ -248,25 +265,13 @@ class Consensus:
         out of reach, it goes on granting until it hears of this founding. So does a second reset elsewhere at the same
         time. Servers that this one did not hear count as with a lost disk: they are admitted when they come.
 
+        `servers`: the list; empty: the one in force.
+
         Raises:
-            RequestError: the settings do not name this node as a token server.
-            NotReadyError: it does not hear a majority of the list of the settings, which a new founding needs, too.
+            RequestError: this node is not in the list, or the list is neither in force nor in the settings.
+            NotReadyError: it does not hear a majority of the list.
         """
-        if not self._settings.is_server:
-            servers = ", ".join(self._settings.servers)
-            raise RequestError(f"{self._settings.me} is no token server: ask one of {servers}")
-        lives = self._elections.founders.lives(now_ms)
-        heard = [name for name, life in lives.items() if life]
-        if not has_majority([lives], heard):
-            raise NotReadyError(
-                f"{len(heard)} of {len(lives)} token servers are heard, {len(lives) // 2 + 1} are needed: start them, "
-                "or change tokens.servers everywhere and restart, then reset again"
-            )
-        known = self._memory.founding
-        seen = max(self._memory.accepted_id.version, self._elections.founders.version, known.version if known else 0)
-        version = max(self._elections.age_s(now_ms), seen + RESET_VERSIONS)
-        generation = max(self._elections.founders.generation, 0 if known is None else known.generation) + 1
-        self._elections.found(Founding(lives, version, generation))
+        self._elections.found(founding_anew(self._settings, self._memory, self._elections, servers, now_ms))
         self._begin_anew(now_ms)
 
     def propose_servers(self, servers: Collection[NodeName]) -> None:
@@ -296,15 +301,16 @@ class Consensus:
 
     def _admit(self, sender: NodeName, message: StateMessage) -> bool:
         """Whether it counts; who has another list is remembered. Who leads, or stands, may be in a list of which this
-        server does not know yet; so once it is founded it listens to all. Before, only to those with whom it can
-        found."""
+        server does not know yet; so once it is founded it listens to all. Before, only to those with whom it can found,
+        now or by a reset."""
         if not self._is_running or sender == self._settings.me:
             return False
         if message.servers_hash == self._settings.servers_hash:
             self.differing.pop(sender, None)
         elif sender in self._memory.others:
             self.differing[sender] = message.servers_hash
-        if self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation:
+        is_vague = self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation
+        if is_vague and sender not in self._memory.listed:
             reason = "no_server" if sender not in self._settings.others else "other_list"
             if reason == "no_server" or sender in self.differing:
                 self._drop(sender, reason)
@@ -314,7 +320,11 @@ class Consensus:
     def _told_by_equal(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
         """A message of a server that knows the same founding, or none as this one."""
         match message:
-            case TokenHello() | FoundingTold():
+            case TokenHello():
+                if self._memory.founding is not None:  # it may know of an earlier list only
+                    generation = self._memory.generation
+                    self._tell(sender, FoundingTold(self._settings.servers_hash, generation, self._memory.founding))
+            case FoundingTold():
                 pass
             case VoteAsked():
                 if self._elections.asked(sender, life, message, now_ms):

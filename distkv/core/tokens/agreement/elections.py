@@ -156,8 +156,7 @@ class Elections:
 
     def hello(self) -> TokenHello:
         """What a server says that may know less than others."""
-        known = 0 if self._memory.founding is None else self._memory.founding.generation
-        return TokenHello(self._settings.servers_hash, self._memory.generation, known)
+        return TokenHello(self._settings.servers_hash, self._memory.generation, self._memory.known_generation)
 
     def found(self, founding: Founding) -> None:
         """This server founds: all hear of it, and so does the store."""
@@ -170,14 +169,14 @@ class Elections:
         return max(1, self._age_s + (now_ms - self._began_ms) // 1000)
 
     def _go_on_founding(self, now_ms: int) -> int | None:
-        """Nobody told a founding yet."""
+        """Nobody told a founding yet. If the store has one, only a server can say more."""
         if now_ms >= self._hello_ms:
             self._hello_ms = now_ms + self._settings.round_ms
             self._tell_others(self.hello())
         if now_ms < self.stand_ms:
             return None
         lives = self.founders.fresh_lives(now_ms)
-        if lives is not None:
+        if lives is not None and not self._memory.known_generation:
             return self._stand(now_ms, is_trial=False, lives=lives)
         self.stand_ms = self._hello_ms
         return None

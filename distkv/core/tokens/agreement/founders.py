@@ -7,6 +7,7 @@ Invariant: what was said longer ago than `HEARD_LEASES` leases counts as not sai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -28,7 +29,7 @@ class FounderHeard:
 
 
 class Founders:
-    """The other servers of the list."""
+    """All that speak as servers: which of them count depends on the list."""
 
     def __init__(self, settings: ConsensusSettings, life: int) -> None:
         self._settings: Final = settings
@@ -39,8 +40,6 @@ class Founders:
 
     def heard(self, name: NodeName, life: int, known: int | None, now_ms: int) -> None:
         """Any message of another server, and which founding it knows, if it says that."""
-        if name not in self._settings.servers:
-            return
         before = self._heard.get(name)
         if known is None and before is not None and before.life == life:
             known = before.known
@@ -53,13 +52,13 @@ class Founders:
 
     def fresh_lives(self, now_ms: int) -> dict[NodeName, int] | None:
         """The lives of all; None: some were not heard, or know of a founding."""
-        lives = self.lives(now_ms)
-        fresh = [name for name, one in self._heard.items() if one.known == 0 and lives[name]]
-        return lives if len(fresh) == len(self._settings.others) else None
+        lives = self.lives(now_ms, self._settings.servers)
+        are_fresh = [lives[name] and self._heard[name].known == 0 for name in self._settings.others]
+        return lives if all(are_fresh) else None
 
-    def lives(self, now_ms: int) -> dict[NodeName, int]:
-        """The lives of all; 0: it was not heard."""
+    def lives(self, now_ms: int, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """The lives of these; 0: it was not heard."""
         since_ms = now_ms - HEARD_LEASES * self._settings.lease_ms
         lives = {name: one.life for name, one in self._heard.items() if one.ms > since_ms}
         lives[self._settings.me] = self._life
-        return {name: lives.get(name, 0) for name in self._settings.servers}
+        return {name: lives.get(name, 0) for name in names}

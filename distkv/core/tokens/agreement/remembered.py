@@ -39,6 +39,9 @@ class Remembered:
     def __init__(self, settings: ConsensusSettings, life: int, effects: TokenEffects) -> None:
         self.life: Final = life
         self.founding: Founding | None = None
+        self.entry: Founding | None = None
+        """The newest that the store had since the start. It decides nothing: anybody can write there (docs/protocol,
+        QUORUM-21)."""
         self.vote = StateVote(0, None)
         self.accepted: TokenState | None = None
         self._admitted = False
@@ -73,13 +76,32 @@ class Remembered:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing is known of any founding: with all others that are fresh it may found."""
+        """Whether nobody told it a founding: with all others that are fresh it may found, if the store has none."""
         return self.founding is None
 
     @property
     def generation(self) -> int:
         """Of the founding; 0: there is none."""
         return 0 if self.founding is None else self.founding.generation
+
+    @property
+    def known_generation(self) -> int:
+        """The highest, also of the entry in the store; 0: there is none, so it may found."""
+        return max(self.generation, 0 if self.entry is None else self.entry.generation)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the store has a later founding than it was told, or a later list: then it asks the servers."""
+        entry, known = self.entry, self.founding
+        if entry is None or known is None:
+            return entry is not None
+        return (entry.generation, entry.version) > (known.generation, known.version)
+
+    @property
+    def listed(self) -> tuple[NodeName, ...]:
+        """The list as a node knows it that takes no part, also by the store; empty: it knows none."""
+        newest = self.entry if self.is_behind else self.founding
+        return () if newest is None else tuple(sorted(newest.servers))
 
     @property
     def accepted_id(self) -> StateId:

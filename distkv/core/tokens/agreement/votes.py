@@ -62,7 +62,7 @@ def may_found(asked: VoteAsked, candidate: NodeName, life: int, memory: Remember
     """Whether a server that knows of no founding votes for this one."""
     is_right = asked.lives.get(me) == memory.life and asked.lives.get(candidate) == life
     is_new = _is_new(asked, candidate, memory, memory.vote.term)
-    return memory.is_fresh and not asked.is_trial and is_right and is_new
+    return not memory.known_generation and not asked.is_trial and is_right and is_new
 
 
 def _is_new(asked: VoteAsked, candidate: NodeName, memory: Remembered, term: int) -> bool:

@@ -26,6 +26,7 @@ from distkv.core.tokens.serving.parked import ParkedQuestions
 from distkv.core.tokens.serving.part import PART_SLOT, TokenPart
 from distkv.core.tokens.serving.patience import ServingPatience
 from distkv.core.tokens.serving.served_token import ServedToken
+from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.survey import ClaimedToken, SessionClaim, Survey
 from distkv.core.tokens.serving.watches import TokenWatches
@@ -65,15 +66,16 @@ class TokenServing:
     """The machine. All times are milliseconds."""
 
     def __init__(
-        self, settings: ServingSettings, authority: Authority, questions: Questions, effects: TokenEffects, now_ms: int
-    ) -> None:
+        self, settings: ServingSettings, authority: Authority, questions: Questions, effects: TokenEffects,
+        shares: SessionShares, now_ms: int,
+    ) -> None:  # fmt: skip
         self._settings: Final = settings
         self._authority: Final = authority
         self._questions: Final = questions
         self._effects: Final = effects
         self._part: Final = TokenPart(settings.me, effects)
         self._grants: Final = Grants(settings, self, effects, lambda token: self._watches.touched(token))
-        self._sessions: Final = Sessions(settings, authority, effects, self.answer)
+        self._sessions: Final = Sessions(settings, authority, effects, shares, self.answer)
         self._survey: Final = Survey(settings.lock_delay_ms)
         self._hand_over: Final = TokenHandOver(questions, self._grants.handed)
         self._watches: Final = TokenWatches(

@@ -87,6 +87,7 @@ class Sessions:
         settings: ServingSettings,
         authority: Authority,
         effects: TokenEffects,
+        shares: SessionShares,
         answer: Callable[[CallKey, TokenResult], None],
     ) -> None:
         self._settings: Final = settings
@@ -112,7 +113,7 @@ class Sessions:
         """
         self._closes: Final = dict[str, CallKey]()
         self._ending: Final = dict[str, None]()
-        self._shares: Final = SessionShares(settings.sessions_max)
+        self._shares: Final = shares
         self._behind: Final = dict[str, tuple[int, int]]()
         """Of sessions that were told of a version, and have not named it yet: that version, and when it was told."""
         self._losses: Final = dict[str, dict[str, LossUntold]]()
