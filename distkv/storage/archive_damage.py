@@ -48,6 +48,11 @@ class DamageList:
         """Behind the last row of the history among them; 0 when there is none."""
         return max((damage.lsn + 1 for damage in self.all() if damage.lsn is not None), default=0)
 
+    @property
+    def history_rows(self) -> set[int]:
+        """The rows of the history among them."""
+        return {damage.lsn for damage in self.all() if damage.is_past_row and damage.lsn is not None}
+
     def note(self, damage: DamagedRow) -> None:
         """Keep it in mind, and tell it, when it is a new one."""
         with self._changing:
