@@ -22,15 +22,7 @@ from distkv.client.conflicts import Listing, Loser
 from distkv.client.names import Listed, NameListing
 from distkv.client.outages import OnConnect, OnDisconnect
 from distkv.client.questions import DeletedCount, Entry, Operation, Past, Written
-from distkv.client.watch import (
-    Change,
-    Contested,
-    Missed,
-    Resync,
-    UpToDate,
-    WatchEvent,
-    Watching,
-)
+from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Name, Path
@@ -380,12 +372,12 @@ class AsyncClient(AsyncNodeMethods):
         max_depth: int | None = None,
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
-    ) -> Watch[Change | Resync]:
+    ) -> Watch[Change | Resync | Lost]:
         """Be told of every change at and below `path`, from this call on (async: from where `async with` enters it),
         until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
-        so, and all that is there follows.
+        so, and all that is there follows. Behind what is shown, a `Lost` names each path whose value the disk lost.
 
         Args:
             path: where.
@@ -401,7 +393,7 @@ class AsyncClient(AsyncNodeMethods):
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Resync))
+        return Watch(self._connection, watching, (Change, Resync, Lost))
 
     def watch_events(
         self,
@@ -420,7 +412,7 @@ class AsyncClient(AsyncNodeMethods):
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested))
+        return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested, Lost))
 
     # -- tokens
 

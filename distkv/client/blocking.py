@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distkv.client.changes import ChangePage, Located, News, Ticks
     from distkv.client.conflicts import Loser
     from distkv.client.outages import OnConnect, OnDisconnect
-    from distkv.client.watch import Change, Resync, WatchEvent
+    from distkv.client.watch import Change, Lost, Resync, WatchEvent
     from distkv.model.tick_ranges import TickRanges
 
 A = TypeVar("A")
@@ -365,12 +365,12 @@ class Client(NodeMethods):
         max_depth: int | None = None,
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
-    ) -> Iterator[Change | Resync]:
+    ) -> Iterator[Change | Resync | Lost]:
         """Be told of every change at and below `path`, from this call on (async: from where `async with` enters it),
         until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
-        so, and all that is there follows.
+        so, and all that is there follows. Behind what is shown, a `Lost` names each path whose value the disk lost.
 
         Args:
             path: where.
@@ -491,10 +491,10 @@ class Client(NodeMethods):
         return self._connection.ask(changes.events_wait(nodes, others=others, timeout_s=timeout_s))
 
 
-def _changes(events: Generator[WatchEvent, None, None]) -> Iterator[Change | Resync]:
-    from distkv.client.watch import Change, Resync
+def _changes(events: Generator[WatchEvent, None, None]) -> Iterator[Change | Resync | Lost]:
+    from distkv.client.watch import Change, Lost, Resync
 
     with closing(events):
         for event in events:
-            if isinstance(event, Change | Resync):
+            if isinstance(event, Change | Resync | Lost):
                 yield event

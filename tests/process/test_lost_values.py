@@ -1,0 +1,98 @@
+"""A real server that lost values, alone: every way to ask says so.
+
+Knows: servers whose disks rotted.  Does not know how what is lost is kept (tests/node/test_lost_values.py).
+"""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from distkv.client.async_client import open_client
+from distkv.client.watch import Change, Lost, UpToDate, WatchEvent
+from distkv.model.path import Path
+from tests.process.rotten import lose, rot_the_path
+from tests.process.servers import Server, Servers
+
+SOLO = ("--transport", "solo")
+NIGHT = Path(["heating", "night"])
+
+
+@pytest.fixture
+def lossy(servers: Servers) -> Server:
+    """It lost heating.night, and has heating.day."""
+    server = servers.start("solo", *SOLO, "--init", "hello")
+    server.wait_ready()
+    with server.client() as client:
+        client.set("heating.night", 16)
+        client.set("heating.day", 21)
+    lose(server, "night")
+    return server
+
+
+@pytest.fixture
+def nameless(servers: Servers) -> Server:
+    """It lost a value, and nothing says at which path."""
+    server = servers.start("solo", *SOLO, "--init", "hello")
+    server.wait_ready()
+    with server.client() as client:
+        client.set("heating.night", 16)
+        client.set("heating.day", 21)
+    assert server.terminate() == 0
+    rot_the_path(server, "night")
+    server.start(*SOLO).wait_ready()
+    return server
+
+
+def lost_in(events: list[WatchEvent]) -> list[Path | None]:
+    return [event.path for event in events if isinstance(event, Lost)]
+
+
+@pytest.mark.parametrize("shell", ["blocking", "asyncio", "trio"])
+@pytest.mark.parametrize("path", [":", "heating"])
+def test_watch_names_what_is_lost_behind_what_is_shown(lossy: Server, path: str, shell: str) -> None:
+    found, told = list[WatchEvent](), list[WatchEvent]()
+
+    async def main() -> None:
+        async with open_client("127.0.0.1", lossy.port) as client:
+            async with client.watch_events(path, fetch=True) as events:
+                while not isinstance(event := await anext(events), UpToDate):
+                    told.append(event)
+            async with client.watch(path, fetch=True) as changes:
+                while not isinstance(change := await anext(changes), Lost):
+                    found.append(change)
+                found.append(change)
+                await client.set("heating.late", 1)
+                found.append(await anext(changes))
+
+    if shell != "blocking":
+        anyio.run(main, backend=shell)
+    else:
+        with lossy.client() as client:
+            for event in client.watch_events(path, fetch=True):
+                if isinstance(event, UpToDate):
+                    break
+                told.append(event)
+            for change in client.watch(path, fetch=True):
+                found.append(change)
+                if isinstance(change, Lost):
+                    client.set("heating.late", 1)
+                if isinstance(change, Change) and change.path[-1:] == ("late",):
+                    break
+    assert lost_in(found) == lost_in(told) == [NIGHT]
+    assert [type(event) for event in found[-2:]] == [Lost, Change]
+
+
+@pytest.mark.parametrize("path", ["heating.day", "elsewhere"])
+def test_watch_of_other_paths_tells_of_no_loss(lossy: Server, path: str) -> None:
+    with lossy.client() as client:
+        events = client.watch_events(path, fetch=True)
+        found = [next(events) for _ in range(2 if path == "heating.day" else 1)]
+        assert lost_in(found) == []
+        assert isinstance(found[-1], UpToDate)
+
+
+def test_watch_tells_of_a_loss_whose_path_nobody_knows_wherever_it_watches(nameless: Server) -> None:
+    with nameless.client() as client:
+        found = next(client.watch("elsewhere", fetch=True))
+        assert found == Lost(None)
