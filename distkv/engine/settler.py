@@ -174,6 +174,11 @@ class Settler:
         for entry in self._state.tree.entries():
             self._look(entry.head.path)
 
+    @property
+    def losses(self) -> Losses:
+        """What was settled, and the disk lost."""
+        return self._state.losses
+
     async def write_anew(self) -> None:
         """The same while the node runs; returns when it is done.
 

@@ -1,15 +1,18 @@
-"""A real server that lost values, alone: every way to ask says so.
+"""A real server that lost values, alone: every way to ask says so, and a person can end it.
 
 Knows: servers whose disks rotted.  Does not know how what is lost is kept (tests/node/test_lost_values.py).
 """
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
 from distkv.client.async_client import open_client
 from distkv.client.watch import Change, Lost, UpToDate, WatchEvent
+from distkv.errors import DamagedError
 from distkv.model.path import Path
 from tests.process.rotten import lose, rot_the_path
 from tests.process.servers import Server, Servers
@@ -96,3 +99,37 @@ def test_watch_tells_of_a_loss_whose_path_nobody_knows_wherever_it_watches(namel
     with nameless.client() as client:
         found = next(client.watch("elsewhere", fetch=True))
         assert found == Lost(None)
+
+
+def test_loss_that_nobody_can_name_is_given_up_for_good(servers: Servers, nameless: Server) -> None:
+    refused = nameless.run("get", "elsewhere")
+    assert (refused.code, "do without it (distkv client scrub --drop)" in refused.err) == (7, True)
+    assert nameless.run("get", "-r", "heating").code == 7
+    assert nameless.run("set", "elsewhere", "1", "--new").code == 7
+    first, again = (nameless.run("scrub", "--fast", "--drop") for _ in range(2))
+    assert (first.code, first.text.endswith("; 1 given up\n")) == (0, True)
+    assert (again.code, "given up" in again.text, " lost" in again.text) == (0, False, False)
+    assert nameless.errors.count("lost_dropped place=state, row") == 1
+    nameless.kill()  # it was on the disk when the command ended
+    nameless.start(*SOLO).wait_ready()
+    assert nameless.run("get", "elsewhere").code == 3
+    assert nameless.run("get", "-r", "heating").text == "heating.day: 21\n"
+    assert nameless.run("set", "elsewhere", "1", "--new").code == 0
+    where = ("--data-dir", str(nameless.data_dir), "--bind", nameless.address)
+    assert "did not come back" not in servers.run("doctor", nameless.name, *where, *SOLO).text
+
+
+def test_loss_that_has_a_name_is_not_given_up_by_the_way(lossy: Server) -> None:
+    found = json.loads(lossy.run("scrub", "--fast", "--drop", "-o", "json").text)
+    assert (found["dropped"], [one["path"] for one in found["lost"]]) == (0, ["heating.night"])
+    assert lossy.run("get", "heating.night").code == 7
+
+
+def test_drop_of_the_nameless_leaves_the_named(nameless: Server) -> None:
+    lose(nameless, "day")
+    with nameless.client() as client:
+        [*_, last] = client.scrub(fast=True, drop=True)
+        assert last["found"]["dropped"] == 1  # type: ignore[index]
+        with pytest.raises(DamagedError, match=r"heating\.day"):
+            client.get("heating.day")
+        assert client.get("elsewhere") is None
