@@ -276,7 +276,7 @@ class AsyncClient(AsyncNodeMethods):
             closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
                 node that is asked knows them.
             limit: how many at the most.
-        """
+        DamagedError with `found` if others are lost."""
         return await self._connection.ask_pages(Listing(path, closed=closed, limit=limit))
 
     async def restore(

@@ -277,7 +277,7 @@ class Client(NodeMethods):
             closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
                 node that is asked knows them.
             limit: how many at the most.
-        """
+        DamagedError with `found` if others are lost."""
         from distkv.client.conflicts import Listing
 
         return self._connection.ask_pages(Listing(path, closed=closed, limit=limit))

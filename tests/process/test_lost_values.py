@@ -14,7 +14,7 @@ from distkv.client.async_client import open_client
 from distkv.client.watch import Change, Lost, UpToDate, WatchEvent
 from distkv.errors import DamagedError
 from distkv.model.path import Path
-from tests.process.rotten import lose, rot_the_path
+from tests.process.rotten import lose, rot, rot_the_path
 from tests.process.servers import Server, Servers
 
 SOLO = ("--transport", "solo")
@@ -22,29 +22,35 @@ NIGHT = Path(["heating", "night"])
 
 
 @pytest.fixture
-def lossy(servers: Servers) -> Server:
-    """It lost heating.night, and has heating.day."""
+def solo(servers: Servers) -> Server:
+    """A node alone."""
     server = servers.start("solo", *SOLO, "--init", "hello")
     server.wait_ready()
-    with server.client() as client:
-        client.set("heating.night", 16)
-        client.set("heating.day", 21)
-    lose(server, "night")
     return server
 
 
 @pytest.fixture
-def nameless(servers: Servers) -> Server:
+def lossy(solo: Server) -> Server:
+    """It lost heating.night, and has heating.day."""
+    _set_both(solo)
+    lose(solo, "night")
+    return solo
+
+
+@pytest.fixture
+def nameless(solo: Server) -> Server:
     """It lost a value, and nothing says at which path."""
-    server = servers.start("solo", *SOLO, "--init", "hello")
-    server.wait_ready()
+    _set_both(solo)
+    assert solo.terminate() == 0
+    rot_the_path(solo, "night")
+    solo.start(*SOLO).wait_ready()
+    return solo
+
+
+def _set_both(server: Server) -> None:
     with server.client() as client:
         client.set("heating.night", 16)
         client.set("heating.day", 21)
-    assert server.terminate() == 0
-    rot_the_path(server, "night")
-    server.start(*SOLO).wait_ready()
-    return server
 
 
 def lost_in(events: list[WatchEvent]) -> list[Path | None]:
@@ -133,3 +139,37 @@ def test_drop_of_the_nameless_leaves_the_named(nameless: Server) -> None:
         with pytest.raises(DamagedError, match=r"heating\.day"):
             client.get("heating.day")
         assert client.get("elsewhere") is None
+
+
+def test_conflicts_say_that_losers_may_be_lost(lossy: Server) -> None:
+    for words in ((), ("heating",), ("-o", "json", "heating.night")):
+        refused = lossy.run("conflicts", *words)
+        assert (refused.code, "what these held: heating.night" in refused.err) == (7, True)
+    assert lossy.run("conflicts", "heating.day").code == 0
+    with lossy.client() as client:
+        client.set("heating.night", 17)
+        assert client.conflicts() == ()
+
+
+def test_history_with_a_row_that_rotted_says_so_behind_the_others(solo: Server) -> None:
+    with solo.client() as client:
+        for value in range(16, 19):
+            client.set("heating.night", value)
+        client.set("heating.day", 21)
+    assert solo.terminate() == 0
+    rot(solo, "history", "night", "tick = 5")
+    solo.start(*SOLO).wait_ready()
+    whole, closed, below = (solo.run(*words) for words in (
+        ("history", "heating.night"), ("conflicts", "--closed", "heating.night"), ("history", "heating.day"),
+    ))  # fmt: skip
+    assert [line.rsplit(" ", 1)[1] for line in whole.text.splitlines()] == ["18", "16"]
+    assert (whole.code, closed.code, below.code) == (7, 7, 0)
+    assert "perhaps not all of the history of heating.night is here" in whole.err
+    assert solo.run("history", "heating.night", "--limit", "1").code == 0
+    with solo.client() as client:
+        rows = list(client.history("heating.night", limit=1))
+        assert [past.value for past in rows] == [18]
+        with pytest.raises(DamagedError):
+            list(client.history("heating.night", limit=1, before=rows[0].position))
+        rest = client.history("heating.night", before=rows[0].position - 1)
+        assert [past.value for past in rest] == [16]
