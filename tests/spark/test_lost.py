@@ -160,3 +160,19 @@ def test_change_whose_content_rotted_is_a_gap_at_once(spark: SparkSession, solo:
     assert "a [4]" in run(spark, solo, "asof", table, "--latest").complaint
     events = spark.read.format("distkv").option("hosts", solo.address).load()
     assert [row.tick for row in events.where("kind = 'gap'").collect()] == [4]
+
+
+def test_time_of_which_no_node_was_asked_is_shown_with_a_word_about_it(
+    spark: SparkSession, solo: Server, tmp_path: Path
+) -> None:
+    table, says = archived(spark, solo, tmp_path / "table"), "whether a clock was set back after the last"
+    with solo.client() as client:
+        root = client.get(":")
+    assert root is not None
+    at = ("--at", str(root.time))
+    shown = run(spark, solo, "asof", table, *at)
+    assert (shown.code, says in shown.err) == (0, True)
+    where = ("--to", str(tmp_path / "out"), "--format", "csv", "--table", table)
+    [unknown] = run(spark, solo, "export", *where, *at, "-o", "json").result["unknown"]  # type: ignore[misc]
+    assert says in unknown
+    assert run(spark, solo, "asof", table, "--latest").err == ""
