@@ -7,6 +7,7 @@ Invariant: a decision prints the change that it made, as `set` does; a list that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import asyncclick as click
@@ -20,7 +21,7 @@ from distkv.cli.values import read_link
 from distkv.cli.writes import WriteReport
 from distkv.client.blocking import Client
 from distkv.client.conflicts import Loser
-from distkv.errors import SettingsError
+from distkv.errors import DamagedError, SettingsError
 from distkv.model.event import Link, tick_text
 from distkv.model.path import ROOT, Path
 from distkv.text.display import visible, word
@@ -66,7 +67,8 @@ def conflicts_command(
     A conflict is a change that lost against another change which did not know it. As text, each is a line: its ID, the
     path, its value, when it was written; then the same of the winner, and the fence if the loser was written under one.
     A decision closes only this conflict, on all nodes. It prints its change, and fails with 3 if ID is not open. For
-    --closed, PATH is one path, and the node searches its history.
+    --closed, PATH is one path, and the node searches its history. If the disk of the node damaged what a path held, the
+    list lacks the losers there, and ends with 7.
     """
     where = ROOT if path is None else Path.parse(path)
     decision = _read_decision(restore, dismiss, if_chain)
@@ -103,7 +105,15 @@ def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | Non
 
 def _list(session: CliSession, path: Path, closed: bool, limit: int | None, form: Form) -> None:
     with Client(session.addresses) as client:
-        losers = client.conflicts(path, closed=closed, limit=limit)
+        try:
+            losers = client.conflicts(path, closed=closed, limit=limit)
+        except DamagedError as error:
+            _print_losers(error.found, form)
+            raise
+    _print_losers(losers, form)
+
+
+def _print_losers(losers: Sequence[Loser], form: Form) -> None:
     if form is Form.TEXT:
         print_items(map(_line, losers), form)
     else:

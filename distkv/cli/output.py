@@ -20,9 +20,8 @@ from typing import BinaryIO, TextIO
 import asyncclick as click
 
 from distkv.errors import RequestError
-from distkv.text.display import document, one_line, text_of
+from distkv.text.display import document, json_line, one_line, text_of
 from distkv.wire import packing
-from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
 
 
@@ -120,7 +119,7 @@ def rendered(value: object, form: Form) -> bytes:
         case Form.TEXT:
             return f"{text_of(value)}\n".encode()
         case Form.JSON:
-            return f"{to_json(value)}\n".encode()
+            return f"{json_line(value)}\n".encode()
         case Form.YAML:
             return document(value).encode()
         case Form.MSGPACK:

@@ -18,25 +18,29 @@ from distkv.cli.output import Form, is_terminal, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import PeerError
+from distkv.wire.fields import read_int
 
 
 @click.command("scrub")
 @click.option("--fast", is_flag=True, help="Without pauses; the node then has less time for others.")
+@click.option("--drop", is_flag=True, help="Before, give up lost values whose paths cannot be read.")
 @output_option
 @click.pass_obj
-def scrub_command(session: CliSession, fast: bool, form: str | None) -> Job:
+def scrub_command(session: CliSession, fast: bool, drop: bool, form: str | None) -> Job:
     """Let the node check all data on its disk, and repair damage.
 
-    The node also does this once a day (scrub.every). Damaged data that has not come back is listed.
+    The node also does this once a day (scrub.every). Damaged data that has not come back is listed. While a value is
+    lost and nobody can say at which path, the node refuses to say of any path that it has no value (exit code 7). Look
+    for the value on other nodes first; then end that with --drop.
     """
-    return partial(_scrub, session, fast, Form(form) if form else session.form)
+    return partial(_scrub, session, fast, drop, Form(form) if form else session.form)
 
 
-def _scrub(session: CliSession, fast: bool, form: Form) -> None:
+def _scrub(session: CliSession, fast: bool, drop: bool, form: Form) -> None:
     found: Any = None
     is_shown = is_terminal(sys.stderr)
     with Client(session.addresses) as client:
-        for told in client.scrub(fast=fast):
+        for told in client.scrub(fast=fast, drop=drop):
             found = told.get("found", found)
             if is_shown:
                 click.echo(f"\r{told['rows']} of about {told['of']} rows", nl=False, err=True)
@@ -47,7 +51,8 @@ def _scrub(session: CliSession, fast: bool, form: Form) -> None:
     if form is Form.TEXT:
         print_result(_in_words(found), form)
     else:
-        print_result({**found["last"], "places": found["places"], "lost": found["lost"]}, form)
+        told = {"places": found["places"], "lost": found["lost"], "dropped": _dropped(found)}
+        print_result({**found["last"], **told}, form)
 
 
 def _in_words(found: Mapping[str, Any]) -> str:
@@ -59,4 +64,9 @@ def _in_words(found: Mapping[str, Any]) -> str:
     if found["lost_count"]:
         shown = (one["path"] or one["place"] for one in lost)
         words += f"; {found['lost_count']} lost: {', '.join(shown)}"
-    return words
+    return words + (f"; {_dropped(found)} given up" if _dropped(found) else "")
+
+
+def _dropped(found: Mapping[str, Any]) -> int:
+    """How many lost values the node does without from now on."""
+    return read_int(found, "dropped")

@@ -67,13 +67,14 @@ class AsyncNodeMethods(ClientPart[AsyncConnection]):
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return Items(self._connection, node_questions.backup())
 
-    def scrub(self, *, fast: bool = False) -> Items[Mapping[str, object]]:
+    def scrub(self, *, fast: bool = False, drop: bool = False) -> Items[Mapping[str, object]]:
         """Have the node read all that is on its disk, compare checksums, and mend what it can.
 
         Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
-        `fast`: without the pauses that leave the disk to others.
+        `fast`: without the pauses that leave the disk to others. `drop`: first do without lost values whose paths
+        nobody knows; paths without a value are no longer refused as damaged then.
         """
-        return Items(self._connection, node_questions.scrub(fast=fast))
+        return Items(self._connection, node_questions.scrub(fast=fast, drop=drop))
 
     async def ping(self) -> None:
         """One round trip; a node answers in every state."""

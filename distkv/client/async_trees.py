@@ -14,7 +14,7 @@ from distkv.client.client_part import ClientPart
 from distkv.client.names import Listed, NameListing
 from distkv.client.outages import OnConnect, OnDisconnect
 from distkv.client.questions import DeletedCount, Entry, Past
-from distkv.client.watch import EVENT_KINDS, Change, Resync, WatchEvent, Watching
+from distkv.client.watch import EVENT_KINDS, Change, Lost, Resync, WatchEvent, Watching
 from distkv.model.path import Name, Path
 
 
@@ -78,11 +78,11 @@ class AsyncTreeMethods(ClientPart[AsyncConnection]):
         max_depth: int | None = None,
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
-    ) -> Watch[Change | Resync]:
+    ) -> Watch[Change | Resync | Lost]:
         """Be told of every change at and below `path`, from where `async with` enters it until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
-        so, and all that is there follows.
+        so, and all that is there follows. Behind what is shown, a `Lost` names each path whose value the disk lost.
 
         Args:
             path: where.
@@ -98,7 +98,7 @@ class AsyncTreeMethods(ClientPart[AsyncConnection]):
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Resync))
+        return Watch(self._connection, watching, (Change, Resync, Lost))
 
     def watch_events(
         self,
@@ -111,8 +111,8 @@ class AsyncTreeMethods(ClientPart[AsyncConnection]):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Watch[WatchEvent]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), how many changes
-        were overwritten before they came to the node (`Missed`), and what its disk lost (`Lost`)."""
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
+        changes were overwritten before they came to the node (`Missed`)."""
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,

@@ -181,6 +181,9 @@ class AsyncValueMethods(ClientPart[AsyncConnection]):
             closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
                 node that is asked knows them.
             limit: how many at the most.
+
+        Raises:
+            DamagedError: the disk damaged some; those that are there are in `found` of the error.
         """
         return await self._connection.ask_pages(Listing(path, closed=closed, limit=limit))
 

@@ -68,13 +68,14 @@ class NodeMethods(ClientPart[SharedConnection]):
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return self._connection.items(node_questions.backup())
 
-    def scrub(self, *, fast: bool = False) -> Generator[Mapping[str, object], None, None]:
+    def scrub(self, *, fast: bool = False, drop: bool = False) -> Generator[Mapping[str, object], None, None]:
         """Have the node read all that is on its disk, compare checksums, and mend what it can.
 
         Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
-        `fast`: without the pauses that leave the disk to others.
+        `fast`: without the pauses that leave the disk to others. `drop`: first do without lost values whose paths
+        nobody knows; paths without a value are no longer refused as damaged then.
         """
-        return self._connection.items(node_questions.scrub(fast=fast))
+        return self._connection.items(node_questions.scrub(fast=fast, drop=drop))
 
     def ping(self) -> None:
         """One round trip; a node answers in every state."""

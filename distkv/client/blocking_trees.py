@@ -19,7 +19,7 @@ from distkv.model.path import Name, Path
 
 if TYPE_CHECKING:
     from distkv.client.outages import OnConnect, OnDisconnect
-    from distkv.client.watch import Change, Resync, WatchEvent
+    from distkv.client.watch import Change, Lost, Resync, WatchEvent
 
 
 class TreeMethods(ClientPart[SharedConnection]):
@@ -84,11 +84,11 @@ class TreeMethods(ClientPart[SharedConnection]):
         max_depth: int | None = None,
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
-    ) -> Generator[Change | Resync, None, None]:
+    ) -> Generator[Change | Resync | Lost, None, None]:
         """Be told of every change at and below `path`, from this call on, until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
-        so, and all that is there follows.
+        so, and all that is there follows. Behind what is shown, a `Lost` names each path whose value the disk lost.
 
         Args:
             path: where.
@@ -100,13 +100,13 @@ class TreeMethods(ClientPart[SharedConnection]):
             on_connect: called when it is back and the node watches again. Both are called by who iterates, between two
                 events; what they raise is raised there.
         """
-        from distkv.client.watch import Change, Resync, Watching
+        from distkv.client.watch import Change, Lost, Resync, Watching
 
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return self._connection.begin_watch(watching, (Change, Resync))
+        return self._connection.begin_watch(watching, (Change, Resync, Lost))
 
     def watch_events(
         self,
@@ -119,8 +119,8 @@ class TreeMethods(ClientPart[SharedConnection]):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Generator[WatchEvent, None, None]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), how many changes
-        were overwritten before they came to the node (`Missed`), and what its disk lost (`Lost`)."""
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
+        changes were overwritten before they came to the node (`Missed`)."""
         from distkv.client.watch import EVENT_KINDS, Watching
 
         watching = Watching(

@@ -183,6 +183,9 @@ class ValueMethods(ClientPart[SharedConnection]):
             closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
                 node that is asked knows them.
             limit: how many at the most.
+
+        Raises:
+            DamagedError: the disk damaged some; those that are there are in `found` of the error.
         """
         from distkv.client.conflicts import Listing
 

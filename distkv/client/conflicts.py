@@ -97,7 +97,8 @@ def _page(reply: Fields) -> Page[Loser]:
         loser = _loser(read_map(item, "items"))
         first = losers[-1] if losers and losers[-1].path == loser.path else loser  # only that of a path has the value
         losers.append(attrs.evolve(loser, winner_value=first.winner_value))
-    return tuple(losers), _path(reply["more"]) if "more" in reply else None, None
+    lost = None if reply.get("lost") is None else str(reply["lost"])
+    return tuple(losers), _path(reply["more"]) if "more" in reply else None, lost
 
 
 def _loser(item: Fields) -> Loser:

@@ -68,9 +68,11 @@ def backup() -> Question[bytes]:
     return question_of(Backup, read, Repeat.NEVER)
 
 
-def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
+def scrub(*, fast: bool = False, drop: bool = False) -> Question[Mapping[str, object]]:
     """A look at all that is on the node's disk: a long result of its progress, and last what it found."""
-    return question_of(lambda seq: LookForDamage(seq, fast), _rest, Repeat.NEVER)
+    arguments.check_flag("fast", fast)
+    arguments.check_flag("drop", drop)
+    return question_of(lambda seq: LookForDamage(seq, fast, drop), _rest, Repeat.NEVER)
 
 
 def trace() -> Question[Mapping[str, object]]:

@@ -49,7 +49,7 @@ class Gossip:
             case Update(events=events):
                 self._hear_update(header, events, turn)
             case Ping():
-                self._note_address(header.node, message.addr, turn)
+                self._note_address(header.node, message.addr, turn, is_member=has_data(message.chain))
                 self._hear_ping(message, turn)
             case Info():
                 self._note_address(header.node, message.addr, turn)
@@ -116,10 +116,13 @@ class Gossip:
             return False
         return True
 
-    def _note_address(self, name: NodeName, addr: str, turn: Turn) -> None:
-        """Two nodes that advertise one address cannot reach each other: said aloud, because nothing else shows it."""
+    def _note_address(self, name: NodeName, addr: str, turn: Turn, *, is_member: bool = True) -> None:
+        """Who has no data only asks, and may be refused yet: it is no member, and nobody lists it (docs/protocol,
+        START-17). Two nodes that advertise one address cannot reach each other: said aloud, because nothing else shows
+        it."""
         node = self._node
-        node.recovery.saw(name, addr, turn.now_ms)
+        if is_member:
+            node.recovery.saw(name, addr, turn.now_ms)
         if addr and addr == node.settings.addr:
             turn.ready.note("same_address", node=name, addr=addr, hint="give each node an --advertise of its own")
 

@@ -3,7 +3,8 @@
 Knows: which paths they are, as far as they can be read.  Does not know how a disk is damaged, nor how it is found.
 
 Invariant: a path is among them from the start that found its row damaged until something stands there, or nothing is
-missing any more: what is not here then is nowhere (docs/protocol, LIFE-13).
+missing any more: what is not here then is nowhere (docs/protocol, LIFE-13). What cannot be named ends so, too, or when
+a person does without it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class Losses:
         self._paths.clear()
         self.is_one_anywhere = self.are_any = False
 
+    def drop_nameless(self) -> None:
+        """A person does without what cannot be named."""
+        self.is_one_anywhere = False
+
     def has(self, path: Path | None) -> bool:
         """Whether it is lost; None: what cannot be named."""
         return self.is_one_anywhere if path is None else path.key in self._paths
@@ -73,7 +78,7 @@ class Losses:
             raise DamagedError(f"the value of {path} is lost here, the disk damaged it: {_AFTER}")
         if self.is_one_anywhere:
             raise DamagedError(
-                f"{path} has no value here, but the disk damaged one whose path cannot be read: {_AFTER}"
+                f"{path} has no value here, but the disk damaged one whose path cannot be read: {_AFTER_NAMELESS}"
             )
 
     def lack_below(self, top: Path, min_depth: int = 0, max_depth: int = NAMES_MAX) -> DamagedError | None:
@@ -85,7 +90,7 @@ class Losses:
             return DamagedError(f"not all is here, the disk damaged what these held: {named}: {_AFTER}")
         if self.is_one_anywhere:
             return DamagedError(
-                f"perhaps not all is here, the disk damaged a value whose path cannot be read: {_AFTER}"
+                f"perhaps not all is here, the disk damaged a value whose path cannot be read: {_AFTER_NAMELESS}"
             )
         return None
 
@@ -95,3 +100,4 @@ class Losses:
 
 
 _AFTER: Final = "ask another node, or set it again"
+_AFTER_NAMELESS: Final = "ask another node, or do without it (distkv client scrub --drop)"

@@ -21,7 +21,7 @@ import trio
 
 from distkv.config import ScrubConfig
 from distkv.engine.scarce import on_a_thread
-from distkv.engine.settler import RunBlocking, Settler
+from distkv.engine.settler import RunBlocking, Settler, path_of
 from distkv.errors import BusyError, NoSpaceError
 from distkv.storage.archive import Archive, Scrubbed
 from distkv.storage.archive_rows import DamagedRow
@@ -92,6 +92,28 @@ class Scrub:
     def lost(self) -> dict[DamagedRow, float]:
         """What was damaged and has not come back, and when it was found, in seconds since 1970."""
         return {damage: found for damage, found in self._archive.damage.all().items() if not self._is_healed(damage)}
+
+    async def drop_nameless(self) -> int:
+        """Do without the values that are lost at paths which nobody can name; how many. Durable when it returns.
+
+        Raises:
+            NoSpaceError, BusyError, StorageError: it was not written down, and counts as lost still.
+        """
+        gone = [damage for damage in self.lost if damage.is_value and path_of(damage) is None]
+        if not gone:
+            return 0
+        all_damage = self._archive.damage
+        all_damage.forget(set(gone))
+        try:
+            await self._run_blocking(self._archive.write_damage)
+        except BaseException:  # also when we are cancelled
+            for damage in gone:
+                all_damage.note(damage)
+            raise
+        self._settler.losses.drop_nameless()
+        for damage in gone:
+            log.warning("lost_dropped place=%s: a person does without it, at whatever path it was", damage.place)
+        return len(gone)
 
     async def run(self) -> None:
         """Look at everything when it is due, or was asked for, until cancelled.

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
@@ -174,6 +175,11 @@ class Settler:
         for entry in self._state.tree.entries():
             self._look(entry.head.path)
 
+    @property
+    def losses(self) -> Losses:
+        """What was settled, and the disk lost."""
+        return self._state.losses
+
     async def write_anew(self) -> None:
         """The same while the node runs; returns when it is done.
 
@@ -238,6 +244,14 @@ class Settler:
             begin = rows[-1].lsn + 1 if rows else lsn
             rows += [row for row in recent if row.won and row.lsn >= begin]
         return rows
+
+    def lost_past(self, path: Path, low: int = 0, high: float = inf) -> DamagedError | None:
+        """What to say when of the history of a path, from one lsn up to another, the disk damaged some, as far as that
+        was read, or found by a look."""
+        if not self._archive.damage.is_past_lost(path_key(path), low, high):
+            return None
+        where = f"the history of {path}"
+        return DamagedError(f"perhaps not all of {where} is here, the disk damaged some of it: ask another node")
 
     @property
     def has_forgotten(self) -> bool:

@@ -45,12 +45,14 @@ ROWS_AT_ONCE: Final = 200
 
 
 def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
-    """A page of the open losers, by path and the highest first; it may leave when `driver.position` is durable."""
+    """A page of the open losers, by path and the highest first; it may leave when `driver.position` is durable. What a
+    path held that was lost, its losers included, is not among them, and the page says so."""
+    lost = driver.replica.losses.lack_below(request.path)
     items: list[bytes] = []
     size, last, count_max = 0, None, min(PAGE_ITEMS, request.limit or PAGE_ITEMS)
     for step, entry in enumerate(driver.replica.tree.conflicted_below(request.path, request.after)):
         if len(items) >= count_max or size >= PAGE_BYTES or step >= PAGE_ENTRIES:
-            return encode_items(request.seq, items, last)
+            return encode_items(request.seq, items, last, lost)
         last = entry.head.path
         if request.path.is_reserved or not last.is_reserved:  # as where a tree is read
             losers, head = entry.conflicts(), entry.head
@@ -58,7 +60,7 @@ def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
             new = [_item(loser, winner, None if at else head) for at, loser in enumerate(losers)]
             items += new
             size += sum(map(len, new))
-    return encode_items(request.seq, items, None)
+    return encode_items(request.seq, items, None, lost)
 
 
 def decide(driver: Driver, request: Restore | Dismiss) -> bytes:
@@ -107,7 +109,7 @@ async def get_closed(driver: Driver, request: GetConflicts) -> bytes:
             by = {} if loss.closed_by is None else {"closed_by": _link(loss.closed_by)}
             items.append(_item(loser, by))
             size += len(items[-1])
-    return encode_items(request.seq, items, None)
+    return encode_items(request.seq, items, None, settler.lost_past(request.path))
 
 
 async def restore_closed(driver: Driver, request: Restore) -> bytes:

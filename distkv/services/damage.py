@@ -27,7 +27,8 @@ LOST_MAX: Final = 100
 
 
 async def send_scrub(driver: Driver, request: LookForDamage, send: Callable[[int, bytes], Awaitable[None]]) -> None:
-    """Look at all that is on the disk, and tell how far that is, and last what it found.
+    """Look at all that is on the disk, and tell how far that is, and last what it found. What a client drops is dropped
+    before, also if the client goes away then.
 
     Raises:
         RequestError: the node keeps no archive, or what was found cannot be mended now.
@@ -35,6 +36,7 @@ async def send_scrub(driver: Driver, request: LookForDamage, send: Callable[[int
     if driver.scrub is None:
         raise RequestError(f"{driver.replica.name} has no archive to look at")
     scrub, seq = driver.scrub, request.seq
+    dropped = await scrub.drop_nameless() if request.drop else 0
     progress = scrub.now(is_fast=request.fast)
     await send(seq, encode_start(seq))
     while not progress.done.is_set():
@@ -44,6 +46,7 @@ async def send_scrub(driver: Driver, request: LookForDamage, send: Callable[[int
     if progress.failure is not None:
         raise progress.failure
     found = {"places": [damage.place for damage in progress.damaged[:LOST_MAX]], **scrub_state(driver)}
+    found |= {"dropped": dropped}
     await send(seq, encode_reply(seq, {"rows": progress.row_count, "of": progress.of, "found": found}))
     await send(seq, encode_end(seq))
 

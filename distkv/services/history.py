@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from math import inf
 from typing import Final
 
 from distkv.engine.driver import Driver
@@ -21,7 +22,7 @@ from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.fields import LINKS_MAX
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record
-from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
+from distkv.wire.replies import encode_end, encode_error, encode_reply, encode_result, encode_start
 from distkv.wire.value_requests import GetHistory, GetValueAt
 
 PAGE_ROWS: Final = 200
@@ -48,25 +49,29 @@ async def get_value_at(driver: Driver, request: GetValueAt) -> bytes:
 async def send_history(
     driver: Driver, request: GetHistory, send: Callable[[int, bytes], Awaitable[None]]
 ) -> None:
-    """The changes of a path that reached this node, newest first.
+    """The changes of a path that reached this node, newest first. When the disk damaged some that would stand among
+    them, an error follows behind all that is here.
 
     Raises:
         RequestError: the node does not serve clients yet, or keeps no history.
     """
     settler = settler_of(driver)
-    before, left = request.before, request.limit
+    before, left, low = request.before, request.limit, 0
     frames = [encode_start(request.seq)]
     while left != 0:
         size = PAGE_ROWS if left is None else min(left, PAGE_ROWS)
         rows = await settler.history(request.path, size, before)
         frames += [_item(request.seq, row) for row in rows]
         if len(rows) < size:
+            low = 0
             break
-        before = rows[-1].lsn
+        before = low = rows[-1].lsn
         left = None if left is None else left - size
         await send(request.seq, b"".join(frames))
         frames = []
-    await send(request.seq, b"".join([*frames, encode_end(request.seq)]))
+    lost = settler.lost_past(request.path, low, inf if request.before is None else request.before)
+    end = encode_end(request.seq) if lost is None else encode_error(request.seq, lost)
+    await send(request.seq, b"".join([*frames, end]))
 
 
 def settler_of(driver: Driver) -> Settler:

@@ -27,7 +27,7 @@ from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common, count, joined, without
 from distkv.spark.horizon import known_until
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
-from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, plan
+from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, missing_at, plan
 from distkv.spark.source.progress import AwaitedTicks
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.parts import FILE_ROWS, Part, newest_form, parts_folder, taken_in, work_out
@@ -210,6 +210,8 @@ class _Archiving:
     _first: Manifest = attrs.field(init=False)
     _begun: float = attrs.field(factory=time.monotonic)
     _looked_at_gaps: float = float("-inf")
+    _missing: TickRanges = attrs.field(factory=dict)
+    """What nobody held when nodes were asked the last time."""
 
     def __attrs_post_init__(self) -> None:
         self._first = self._table.manifest
@@ -230,18 +232,21 @@ class _Archiving:
         )
 
     def catch_up(self, views: Sequence[View]) -> None:
-        """Take in what is held and new, in commits of a bounded size."""
+        """Take in what nodes have heard of and is new, in commits of a bounded size."""
         now, manifest = time.monotonic(), self._table.manifest
-        known = manifest.ticks
+        known, held = manifest.ticks, held_by(views)
         if now - self._looked_at_gaps < GAPS_AGAIN_S:
-            known = joined(known, manifest.gaps)
+            known = joined(known, without(manifest.gaps, common(self._missing, held)))
         else:
             self._looked_at_gaps = now
-        left = without(held_by(views), known)
+        self._missing, _ = missing_at(views)
+        left = without(joined(held, self._missing), known)
         while left and not self._stopping.is_set:
             some = first_of(left, self._wishes.max_rows)
-            found = self._hosts.carry_out(plan(views, some, discover=self._wishes.discover), self._wishes.path)
-            self._commit(self._written(found), found, self._waits.note(some, found.waiting, now))
+            found = self._find(views, some)
+            parts = self._written(found)
+            found = attrs.evolve(found, gaps=joined(found.gaps, self._gone(views, found, parts)))
+            self._commit(parts, found, self._waits.note(some, found.waiting, now))
             left = without(left, some)
             self._tell_progress(left)
         self._table.note(until=known_until(views, self._table.manifest))
@@ -250,7 +255,7 @@ class _Archiving:
         """Until a host holds something that is neither in the table nor known to be without content, or some time."""
         manifest = self._table.manifest
         known = joined(joined(manifest.ticks, manifest.gaps), self._waits.ticks())
-        if without(held_by(views), known):
+        if without(joined(held_by(views), self._missing), known):
             return  # content went between plan and read
         for view in views:
             try:
@@ -263,6 +268,16 @@ class _Archiving:
         self._stopping.sleep(1.0)
 
     # -- inside
+
+    def _find(self, views: Sequence[View], ticks: TickRanges) -> Plan:
+        return self._hosts.carry_out(plan(views, ticks, discover=self._wishes.discover), self._wishes.path)
+
+    def _gone(self, views: Sequence[View], found: Plan, parts: Sequence[Part]) -> TickRanges:
+        """What was to be read, and is nowhere now: a host saw only as it read that its disk has damaged it."""
+        unread = found.ticks
+        for part in parts:
+            unread = without(unread, part.ticks)
+        return self._find(views, unread).gaps if unread else {}
 
     def _written(self, found: Plan) -> list[Part]:
         """Have workers read and write what was planned."""

@@ -34,17 +34,21 @@ def known_until(views: Sequence[View], manifest: Manifest) -> dict[NodeName, flo
     for view in views:
         if view.time_s is None:
             continue
-        lacks_none = not view.held.get(view.node, Ranges()) - taken.get(view.node, Ranges())
+        lacks_none = not _made_by(view.node, view) - taken.get(view.node, Ranges())
         was_set_back = view.time_s < manifest.until.get(view.node, float("-inf"))
         if lacks_none or was_set_back:
             found[view.node] = view.time_s
     times = [view.time_s for view in views if view.time_s is not None]
     asked = {view.node for view in views}
     for node in sorted({member.node for view in views for member in view.members if member.state == RETIRED} - asked):
-        held = [view.held.get(node, Ranges()) for view in views]
-        if times and not any(some - taken.get(node, Ranges()) for some in held):
+        if times and not any(_made_by(node, view) - taken.get(node, Ranges()) for view in views):
             found[node] = max(times)
     return found
+
+
+def _made_by(node: NodeName, view: View) -> Ranges:
+    """The ticks of a node that somebody knows of; the node itself may have lost some (docs/protocol, LIFE-12)."""
+    return view.held.get(node, Ranges()) | view.missing.get(node, Ranges())
 
 
 def unknown_before(at: float, manifest: Manifest, until: Mapping[NodeName, float]) -> dict[NodeName, float | None]:

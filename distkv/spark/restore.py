@@ -20,7 +20,7 @@ from distkv.errors import SettingsError
 from distkv.model.path import ROOT, Path
 from distkv.spark.asof import Cut, asof
 from distkv.spark.nodes.differences import Restored, carry_out, differences
-from distkv.spark.nodes.hosts import Hosts
+from distkv.spark.nodes.hosts import Hosts, check_whole
 from distkv.spark.table.snapshot import read_table
 from distkv.spark.unarchived import check_archived
 
@@ -57,6 +57,7 @@ def restore(
         SettingsError: the cut or the path is none that can be restored.
         UnreachableError: no node answers, or the one that did is gone.
         ConnectionLostError: the same, and whether the last writes took place is unknown.
+        DamagedError: the node lost values that were there; nothing was written.
         RequestError: the node refuses a value, such as one that is too large for it; the message names the path. Or
             `allow_gaps` is False, and changes up to the moment are not in the table.
         WrongDirectoryError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
@@ -71,6 +72,7 @@ def restore(
             manifest = table.manifest
         check_archived(cut.at, path, hosts, [view for view in views if view.network == manifest.network], manifest)
     with Client(addresses) as client:
+        check_whole(client, path)
         found = carry_out(client if apply else None, differences(then.entries, _live(client, path)))
     return attrs.evolve(found, unknown=then.unknown)
 

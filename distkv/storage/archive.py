@@ -353,6 +353,11 @@ class Archive:
             self._writer.execute("INSERT INTO scrub VALUES (?, ?, ?, ?)", attrs.astuple(found))
             self.damage.save(self._writer)
 
+    def write_damage(self) -> None:
+        """Keep in mind what is damaged now."""
+        with self._changing(), transaction(self._writer):
+            self.damage.save(self._writer)
+
     def close(self) -> None:
         """Give up the file; a second call does nothing."""
         self._failure = f"{self._path} is closed: open it again"

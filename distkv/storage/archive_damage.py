@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Container
+from math import inf
 from typing import Final, TypeAlias
 
 from distkv.errors import DamagedError
@@ -48,6 +49,11 @@ class DamageList:
         """Behind the last row of the history among them; 0 when there is none."""
         return max((damage.lsn + 1 for damage in self.all() if damage.lsn is not None), default=0)
 
+    @property
+    def history_rows(self) -> set[int]:
+        """The rows of the history among them."""
+        return {damage.lsn for damage in self.all() if damage.is_past_row and damage.lsn is not None}
+
     def note(self, damage: DamagedRow) -> None:
         """Keep it in mind, and tell it, when it is a new one."""
         with self._changing:
@@ -69,8 +75,12 @@ class DamageList:
         Raises:
             DamagedError: behind this row of the history there may have been another one of the path.
         """
-        if any(d.lsn is not None and d.lsn > lsn and d.path in (None, path) for d in self.all()):
+        if self.is_past_lost(path, lsn + 1):
             raise DamagedError(NOT_CERTAIN)
+
+    def is_past_lost(self, path: bytes, low: int, high: float = inf) -> bool:
+        """Whether a row of a path's history that is damaged may be one of these, up to, not including, `high`."""
+        return any(d.lsn is not None and low <= d.lsn < high and d.path in (None, path) for d in self.all())
 
     # -- in the file
 

@@ -126,9 +126,11 @@ class History:
         return found, end
 
     def ticks(self, node: str, begin: int, end: int) -> list[int]:
-        """The ticks of a node that have a row, from `begin` up to, not including, `end`; rising."""
-        query = "SELECT tick FROM history INDEXED BY history_by_tick WHERE node = ? AND tick >= ? AND tick < ?"
-        return [tick for (tick,) in self._fetch(f"{query} ORDER BY tick", (node, begin, end))]
+        """The ticks of a node that have a row, from `begin` up to, not including, `end`; rising. A row of which it is
+        known that it does not check is none."""
+        query = "SELECT tick, lsn FROM history INDEXED BY history_by_tick WHERE node = ? AND tick >= ? AND tick < ?"
+        damaged = self._damage.history_rows
+        return [tick for tick, lsn in self._fetch(f"{query} ORDER BY tick", (node, begin, end)) if lsn not in damaged]
 
     @property
     def begin(self) -> int:

@@ -32,6 +32,7 @@ _MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
 _PAGE: Final = ", a page that cannot be read"
 _STATE_ROW: Final = "state, row "
+_PAST_ROW: Final = "history, row "
 SLOTS: Final = "slots"
 """The table of what services keep."""
 UNKNOWN: Final = -1
@@ -143,6 +144,11 @@ class DamagedRow:
         """Whether it is about the history: what is damaged otherwise, a running node writes anew."""
         return self.place.startswith("history")
 
+    @property
+    def is_past_row(self) -> bool:
+        """Whether it is just the row of the history that `lsn` names."""
+        return self.place.startswith(_PAST_ROW)
+
 
 # -- checksums ----------------------------------------------------------------------------------------------------
 
@@ -239,7 +245,7 @@ def state_damage(path: Any, entry: Any) -> DamagedRow:
 def history_damage(row: HistoryRow) -> DamagedRow:
     """A row of the history that does not check. Its path is readable where it stands in the record, too."""
     path = row.path if _is_in(row.path, row.record) else None
-    return DamagedRow(f"history, row {row.lsn}", path, row.lsn)
+    return DamagedRow(f"{_PAST_ROW}{row.lsn}", path, row.lsn)
 
 
 def slot_damage(row: SlotRow) -> DamagedRow:

@@ -2,7 +2,8 @@
 
 Knows: how a value becomes text.  Does not know where it is printed, nor the forms that a program may ask for.
 
-Invariant: `word` and `one_line` give one line, whatever is in the value or the message.
+Invariant: `word` and `one_line` give one line, whatever is in the value or the message. JSON and YAML have no mark that
+cannot be seen, and mean the same value all the same; a text that is printed bare has all that is in it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,17 @@ def document(value: object) -> str:
     return yaml.dump(value)
 
 
+def json_line(value: object) -> str:
+    """The value as JSON."""
+    found = to_json(value)
+    return found if found.isprintable() else "".join(map(_in_json, found))
+
+
 def word(value: object) -> str:
     """A value in one line, whatever it is: a scalar bare; what would take several lines, or cannot be seen, as JSON."""
     if isinstance(value, str):
-        return value if value.isprintable() else to_json(value)
-    return text_of(value) if isinstance(value, int | float | None) else to_json(value)
+        return value if value.isprintable() else json_line(value)
+    return text_of(value) if isinstance(value, int | float | None) else json_line(value)
 
 
 def one_line(text: str) -> str:
@@ -47,3 +54,11 @@ def visible(text: object) -> str:
     if found.isprintable():
         return found
     return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in found)
+
+
+def _in_json(mark: str) -> str:
+    """A mark within a text in JSON."""
+    if mark.isprintable():
+        return mark
+    units = mark.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -190,7 +190,11 @@ def dump(value: object) -> str:
     stream = io.StringIO()
     yaml.dump(value, stream)
     text = stream.getvalue()
-    return text[:-4] if text.endswith("\n...\n") else text
+    text = text[:-4] if text.endswith("\n...\n") else text
+    if text.replace("\n", "").isprintable():
+        return text
+    # What cannot be seen must not steer a terminal. It is in double quotes, whichever part of the value it stands in.
+    return "".join(mark if mark.isprintable() or mark == "\n" else f"\\U{ord(mark):08x}" for mark in text)
 
 
 _OLD_WORDS: Final = re.compile(r"y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?", re.IGNORECASE)

@@ -34,6 +34,8 @@ class LookForDamage:
     seq: int
     fast: bool = False
     """Without the pauses that leave the disk to others."""
+    drop: bool = False
+    """Before it, do without what is lost and cannot be named."""
 
 
 @lean_value
@@ -91,11 +93,11 @@ NodeRequest: TypeAlias = (
 
 
 def _read_scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:
-    return LookForDamage(seq, read_flag(fields, "fast"))
+    return LookForDamage(seq, read_flag(fields, "fast"), read_flag(fields, "drop"))
 
 
 def _write_scrub(request: LookForDamage, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["fast"] = request.fast
+    fields |= {"fast": request.fast, "drop": request.drop}
 
 
 def _read_stop(seq: int, fields: Fields, _: bytes) -> Stop:

@@ -114,9 +114,12 @@ def encode_results(seq: int, results: Sequence[bytes]) -> bytes:
     return packing.pack_map({"seq": seq}, {"results": packing.array_header(len(results)) + b"".join(results)})
 
 
-def encode_items(seq: int, items: Sequence[bytes], more: Path | None) -> bytes:
-    """The reply to `conflicts`, of what `encode_result` made; `more` is the last path shown, when there are more."""
+def encode_items(seq: int, items: Sequence[bytes], more: Path | None, lost: DistkvError | None) -> bytes:
+    """The reply to `conflicts`, of what `encode_result` made. `more` is the last path shown, when there are more;
+    `lost` is why these may not be all."""
     fields: dict[str, object] = {"seq": seq} if more is None else {"seq": seq, "more": more.names}
+    if lost is not None:
+        fields["lost"] = str(lost)
     return packing.pack_map(fields, {"items": packing.array_header(len(items)) + b"".join(items)})
 
 

@@ -41,12 +41,16 @@ def examined(lab: Lab, name: str) -> Ran:
     return run(lab, name, "doctor", "-o", "json", name, "--data-dir", str(server.data_dir), "--bind", server.address)
 
 
+def listed(lab: Lab, at: str = "a") -> dict[str, str]:
+    """The state of each node, as one of them says."""
+    return {one["node"]: one["state"] for one in json.loads(ask(lab, at, "node", "list", "-o", "json").text)}
+
+
 def seen(lab: Lab, of: str = "b") -> Row:
     """What `a` says."""
-    listed = {one["node"]: one["state"] for one in json.loads(ask(lab, "a", "node", "list", "-o", "json").text)}
     converged = ask(lab, "a", "state", "--wait", "converged", "--timeout", "0").code
     levels = [one["level"] for one in json.loads(examined(lab, "a").text)]
-    return Row(listed.get(of), converged, max(levels, key=ORDER.index))
+    return Row(listed(lab).get(of), converged, max(levels, key=ORDER.index))
 
 
 @contextmanager
@@ -159,6 +163,7 @@ def other_server(lab: Lab, *options: str) -> Ran:
 def refused(lab: Lab) -> Iterator[None]:
     ran = other_server(lab, "--init", "x")
     assert (ran.code, "a network answers already" in ran.err) == (1, True), ran
+    assert not [at for at in "ac" if STRANGER in listed(lab, at)]  # at once: it was never a member
     yield
     lab.wait(lambda: seen(lab) == Row("alive", 0, "ok"), "the tag of b is as it was", WITHIN_S)
 

@@ -576,13 +576,15 @@ class Client:
         raise EOFError("the server closed the connection")
 
     async def items(self, action: str, **fields: object) -> list[Reply]:
-        """One request with a long answer: the items between its start and its end."""
+        """One request with a long answer: the items between its start and its end, or with the error that ends it."""
         start = await self.ask(action, **fields)
         found: list[Reply] = []
         if start.get("state") != "start":
             return [start]
         while (reply := await self.receive()) is not None and reply.get("state") != "end":
             found.append(reply)
+            if "code" in reply:
+                break
         return found
 
     async def set(self, path: str, value: object, **fields: object) -> Reply:

@@ -68,7 +68,7 @@ def blocking() -> None:
         operations.append(Set("b", 1))
         client.batch(operations)
         for change in client.watch("a", on_disconnect=print, on_connect=lambda: None):
-            assert_type(change, distkv.Change | distkv.Resync)
+            assert_type(change, distkv.Change | distkv.Resync | distkv.Lost)
         print(client.state()["node"], client.hello.node, client.address, client.request("ping"))
 
 

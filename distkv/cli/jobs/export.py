@@ -53,6 +53,7 @@ def _export(session: CliSession, to: str, files: str, table: str | None, moment:
         return export(spark, to, ExportForm(files), **where, path=moment.path, allow_gaps=moment.allow_gaps)
 
     found = on_spark(session, run)
+    found = attrs.evolve(found, unknown=(*found.unknown, *moment.unasked))
     for line in found.unknown:
         complain(line)
     print_result(f"{found.rows} values written" if form is Form.TEXT else attrs.asdict(found), form)

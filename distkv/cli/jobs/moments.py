@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncclick as click
 import attrs
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from distkv.spark.asof import Cut
 
 
+_UNASKED: Final = "not known: whether a clock was set back after the last 'pipeline archive', since no node was asked"
+
+
 @attrs.frozen
 class CutOptions:
     """Which events of a table count, and where."""
@@ -43,6 +46,11 @@ class CutOptions:
     @property
     def is_chosen(self) -> bool:
         return self.ticks is not None or self.at is not None or self.latest
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """What nobody knows of a time when no node was asked, in lines."""
+        return () if self.at is None else (_UNASKED,)
 
     def check(self) -> None:
         """
@@ -129,6 +137,7 @@ def _asof(session: CliSession, directory: str, moment: CutOptions, to: str | Non
         return asof(spark, directory, moment.cut(), path=moment.path, allow_gaps=moment.allow_gaps)
 
     found = on_spark(session, run)
+    unknown = (*found.unknown, *moment.unasked)
     summary = {
         "entries": len(found.entries),
         "conflicts": found.conflicts,
@@ -136,9 +145,9 @@ def _asof(session: CliSession, directory: str, moment: CutOptions, to: str | Non
         "digest": found.digest,
         "ticks": found.ticks,
         "gaps": found.gaps,
-        "unknown": found.unknown,
+        "unknown": unknown,
     }
-    for line in found.unknown:
+    for line in unknown:
         complain(line)
     lines = _dump_lines(found.entries, moment.path)
     if place is None:

@@ -40,6 +40,17 @@ class Patience:
     reply_s: float = 30.0
 
 
+def check_whole(client: Client, path: Path) -> None:
+    """Whether the host knows of all that is at and below a path: better asked before than met behind a million values.
+
+    Raises:
+        DamagedError: it lost some (docs/protocol, LIFE-13).
+        DistkvError: another one of `HOST_FAILURES`.
+    """
+    for _ in client.get_tree(path, limit=0):
+        pass
+
+
 class Hosts:
     """Those that were named."""
 

@@ -6,8 +6,8 @@ without any, and how much one partition reads.  Does not know sockets, Spark, no
 A plan is made by asking: `plan` gives each question, and takes its answer. So it can be tried against a fleet that is
 nothing but sets.
 
-Invariant: each new tick is in one read, or of another path, or in a gap, or waited for; a tick that no host holds is in
-none of them.
+Invariant: each new tick is in one read, or of another path, or in a gap, or waited for; a tick that no host has
+heard of is in none of them.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Plan:
     reads: tuple[Read, ...]
     """In order of node and tick."""
     gaps: TickRanges
-    """Held somewhere, and no content is left: its writer says so, or is retired."""
+    """No content is left: its writer says so, or is retired."""
     waiting: TickRanges
-    """Held somewhere, and the content may be at a writer that does not answer now."""
+    """The content may be at a writer that does not answer now."""
     elsewhere: TickRanges
     """Their content is somewhere, and is not of the path that is read."""
 
@@ -160,6 +160,11 @@ def held_by(views: Sequence[View]) -> TickRanges:
     return found
 
 
+def heard_by(views: Sequence[View]) -> TickRanges:
+    """What one of them has heard of at least: what is held, and what all of them miss."""
+    return joined(held_by(views), missing_at(views)[0])
+
+
 def missing_at(views: Sequence[View]) -> tuple[TickRanges, TickRanges]:
     """What all that know of it miss, and which part of that nobody alive has."""
     held, missing, lost = held_by(views), dict[NodeName, Ranges](), dict[NodeName, Ranges]()
@@ -170,7 +175,7 @@ def missing_at(views: Sequence[View]) -> tuple[TickRanges, TickRanges]:
 
 
 def plan(views: Sequence[View], new: TickRanges, *, discover: bool = True) -> Planning:
-    """Find the content of ticks that are held by one of the hosts.
+    """Find the content of ticks that one of the hosts has heard of.
 
     First each writer is asked for its own ticks, since only the writer surely has all; for what it lacks, or when it
     does not answer, the named hosts in their order, then the other members, unless `discover` is False.

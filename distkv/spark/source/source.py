@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from distkv.errors import SettingsError
 from distkv.model.tick_ranges import joined, without
 from distkv.spark.nodes.hosts import Hosts
-from distkv.spark.nodes.planning import Plan, cut, held_by, plan
+from distkv.spark.nodes.planning import Plan, cut, heard_by, plan
 from distkv.spark.source.options import ReadOptions, read_options, write_options
 from distkv.spark.source.partitions import Partition, read_partition
 from distkv.spark.source.pushdown import Narrowing, is_offered, narrowed
@@ -92,7 +92,7 @@ class DistkvSource(DataSource):
 
 
 class EventsReader(DataSourceReader):
-    """The events that are held when the query begins."""
+    """The events that are known when the query begins."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -114,8 +114,8 @@ class EventsReader(DataSourceReader):
     def _plan(self) -> Plan:
         options, hosts = self._options, Hosts(self._options.hosts)
         views = hosts.views()
-        held = held_by(views)
-        new = without(held, held if options.starting is None else options.starting)
+        heard = heard_by(views)
+        new = without(heard, heard if options.starting is None else options.starting)
         new = self._narrowing.of_nodes(options.wanted(new))
         return hosts.carry_out(plan(views, new, discover=options.discover), options.path)
 

@@ -24,10 +24,10 @@ from distkv.client.blocking import Client
 from distkv.client.bulk import TreePage, tree_pages
 from distkv.client.conflicts import Loser
 from distkv.client.questions import read_fence
-from distkv.errors import BadPathError, DecodeError, DistkvError, UnreachableError
+from distkv.errors import BadPathError, DamagedError, DecodeError, DistkvError, UnreachableError
 from distkv.model.path import RESERVED, ROOT, Path
 from distkv.model.tick_ranges import TickRanges, joined, without
-from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts, Patience
+from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts, Patience, check_whole
 from distkv.spark.nodes.planning import held_by, missing_at, plan
 from distkv.spark.nodes.rows import ValueForm, fence_columns, shown_paths, small, timestamps, without_collector
 from distkv.spark.source.options import ReadOptions
@@ -112,8 +112,11 @@ def state_rows(address: Address, path: Path, form: ValueForm) -> Batches:
     """The values at and below a path on one host, in the order of `get_tree`.
 
     Raises:
+        DamagedError: some are lost there, and so none are given.
         DistkvError: one of `HOST_FAILURES`, also in the middle.
     """
+    with Client((address,), connect_s=PATIENCE.connect_s, reply_s=PATIENCE.reply_s) as client:
+        check_whole(client, path)
     pages = tree_pages(address, path, connect_s=PATIENCE.connect_s, reply_s=PATIENCE.reply_s)
     with closing(pages):
         while True:
@@ -159,6 +162,9 @@ def _first_host(options: ReadOptions, rows: Callable[[Address, Path, ValueForm],
                     f"{address_text(address)} failed in the middle of the {options.view} ({error}): read again"
                 ) from None
             failures.append(error)
+    for failure in failures:
+        if isinstance(failure, DamagedError):
+            raise failure
     raise UnreachableError(f"no host answers: {'; '.join(map(str, failures))}")
 
 

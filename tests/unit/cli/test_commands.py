@@ -99,7 +99,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
-        (["client", "scrub"], "--fast -o --output --help"),
+        (["client", "scrub"], "--fast --drop -o --output --help"),
         (
             ["graph"],
             (

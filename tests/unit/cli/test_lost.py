@@ -12,11 +12,19 @@ from tests.unit.client.scripted_server import Step, open_server, refusal, reply
 
 LOST = DamagedError("x is lost here: ask another node")
 ITEM = {"path": ["w"], "value": 1, "chain": {"node": "a", "tick": 2, "prev": None}, "tock": 9, "time": 1.5}
+LOSER = {"id": "a:2", "path": ["w"], "value": 1, "node": "a", "tick": 2, "tock": 9, "time": 1.5}
+DATE = "1970-01-01T00:00:01.500+00:00"
+SHOWN = f"a:2 w: 1  {DATE} closed\n"
+ROW = {"arrived": 1.5, "position": 3, "won": True}
 CHANGE = {"path": ["w"], "value": 1, "node": "a", "tick": 2, "tock": 9, "time": 1.5, "token": b"\1"}
 
 
 def all_that_is_there(seq: int) -> bytes:
     return encode_start(seq) + encode_reply(seq, ITEM) + encode_error(seq, LOST)
+
+
+def a_row_that_is_there(seq: int) -> bytes:
+    return encode_start(seq) + encode_reply(seq, {**ITEM, **CHANGE, **ROW}) + encode_error(seq, LOST)
 
 
 def lost_and_a_change(seq: int) -> bytes:
@@ -32,6 +40,9 @@ def lost_and_a_change(seq: int) -> bytes:
         (["get", "-r", ":"], all_that_is_there, "w: 1\n"),
         (["dump"], all_that_is_there, '{"path": "w", "value": 1}\n'),
         (["list"], reply({"names": [["w", True, 0]], "lost": str(LOST)}), "w\n"),
+        (["conflicts"], reply({"items": [LOSER], "lost": str(LOST)}), SHOWN),
+        (["conflicts", "-o", "json"], reply({"items": [], "lost": str(LOST)}), "[]\n"),
+        (["history", "w"], a_row_that_is_there, f"{DATE} {DATE} a:2 1\n"),
         (["list", "-o", "json"], reply({"names": [], "lost": str(LOST)}), "[]\n"),
     ],
 )

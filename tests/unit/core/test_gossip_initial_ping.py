@@ -135,3 +135,17 @@ def test_node_without_data_does_not_answer() -> None:
     fleet.start("two")
     fleet.run(20_000)
     assert _answers(fleet) == []
+
+
+def test_whoever_sends_an_initial_ping_is_no_member_by_it() -> None:
+    """Neither a stranger, who may be refused, nor one that is registered and away."""
+    fleet, _ = _with_a_full_chain()
+    ping = next(m for _, _, m in _initial(Fleet(9)).sent if isinstance(m, Ping))
+    fleet.partition(["d"])
+    fleet.run(10 * CLOCK_MS)
+    for name in (NodeName("new"), NodeName("d")):
+        header = attrs.evolve(ping.header, node=name)
+        _hear(fleet, "a", attrs.evolve(ping, header=header, chain=(attrs.evolve(ping.chain[0], node=name),)))
+    peers = fleet["a"].peers(fleet.now_ms)
+    assert "new" not in peers
+    assert not peers[NodeName("d")][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from distkv.errors import RequestError
@@ -42,6 +43,14 @@ def test_gap_is_known() -> None:
 def test_node_that_has_more_or_is_not_ready_says_nothing(time_s: float | None) -> None:
     held = ticks(a=3) if time_s is None else ticks(a=4)
     assert known_until([view("a", held, time_s)], table(until={A: 40.0}, a=3)) == {}
+
+
+@pytest.mark.parametrize("gaps", [{}, {A: Ranges([(3, 4)])}], ids=["not-yet-told", "a-gap"])
+def test_node_that_lost_a_change_of_its_own_is_known_when_that_is_a_gap(gaps: TickRanges) -> None:
+    lossy = attrs.evolve(view("a", ticks(a=2), 50.0), missing={A: Ranges([(3, 4)])})
+    assert known_until([lossy], table(gaps, a=2)) == ({A: 50.0} if gaps else {})
+    others = attrs.evolve(view("a", ticks(a=2), 50.0, "b"), missing={B: Ranges([(3, 4)])})
+    assert known_until([others], table(a=2, b=2)) == {A: 50.0}
 
 
 def test_others_say_nothing_of_a_node_that_is_away() -> None:

@@ -12,7 +12,7 @@ import pytest
 from distkv.errors import DamagedError
 from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES
-from distkv.storage.archive_rows import HistoryRow, LedgerRow, check_history
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, check_history
 from distkv.storage.archive_scrub import parts
 
 _TABLE_LEAF = 13
@@ -192,3 +192,15 @@ def test_row_that_moved_with_its_indexes_makes_what_its_path_held_uncertain(path
         found = archive.past.latest_at(b"p", 301.5)
         assert found is not None
         assert found.lsn == 301
+
+
+def test_tick_whose_row_is_known_to_be_damaged_has_no_content(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE history SET checked = checked + 1 WHERE lsn = 200")
+        connection.commit()
+    with closing(open_archive(str(path))) as archive:
+        assert archive.past.ticks("a", 198, 203) == [198, 199, 200, 201, 202]
+        archive.past.by_ticks("a", 0, 300, 300)
+        assert archive.past.ticks("a", 198, 203) == [198, 199, 201, 202]
+        archive.damage.note(DamagedRow("history, rows behind row 200", None, 201))  # row 201 itself is whole
+        assert archive.past.ticks("a", 198, 203) == [198, 199, 201, 202]
