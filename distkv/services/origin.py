@@ -3,7 +3,7 @@
 Knows: the addresses of both ends.  Does not know what is counted by it.
 
 Invariant: connections from one host have one number; those of this host have none, because many programs run here and
-cannot be told apart (docs/protocol, SESSION-14).
+cannot be told apart (docs/protocol, SESSION-15).
 """
 
 from __future__ import annotations

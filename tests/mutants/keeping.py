@@ -247,8 +247,8 @@ KEEPING = (
         "history-page-repeated",
         "the next page of a history begins behind the last one",
         "services/history.py",
-        "        before = rows[-1].lsn\n        left =",
-        "        before = rows[-1].lsn + 1\n        left =",
+        "        before = low = rows[-1].lsn\n",
+        "        before = low = rows[-1].lsn + 1\n",
         "tests/node/test_history.py",
     ),
     # -- the archive

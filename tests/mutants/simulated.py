@@ -393,14 +393,14 @@ SIMULATED = (
     ),
     _of(
         "late-join-by-another",
-        "and who joined by that one (NAME-11)",
+        "and who joined by that one (NAME-12)",
         "core/late_joins.py",
         " or self.is_doubted(event.node, life)\n",
         "\n",
     ),
     _of(
         "late-join-forgotten",
-        "also in a later life of its own (NAME-11)",
+        "also in a later life of its own (NAME-12)",
         "core/late_joins.py",
         "                self._lives[NodeName(name)] = given.life\n",
         "                del self._lives[NodeName(name)]\n",
@@ -485,7 +485,7 @@ SIMULATED = (
     ),
     _of(
         "frames-of-the-retired",
-        "what a node said before it was retired is not taken again when it is back (TREE-10)",
+        "what a node said before it was retired is not taken again when it is back (TREE-18)",
         "core/server_tree/flood.py",
         "        for way in self._ways.values():\n            for origin in",
         "        self._last.clear()\n        for way in self._ways.values():\n            for origin in",

@@ -55,7 +55,7 @@ TREE_RULES = (
     ),
     broken(
         "other-parent",
-        "a node that answers at the address of another one is no parent (TREE-2)",
+        "a node that answers at the address of another one is no parent (TREE-17)",
         UPWARD,
         " or offer.path[:1] != (inquiry.name,):\n            self._end_inquiry(turn)\n        elif place",
         ":\n            self._end_inquiry(turn)\n        elif place",
@@ -63,7 +63,7 @@ TREE_RULES = (
     ),
     broken(
         "stranger-as-child",
-        "who asks is another registered node, in its present life (TREE-2)",
+        "who asks is another registered node, in its present life (TREE-17)",
         MACHINE,
         "is_known = name != self._settings.me and self._ground.is_registered(name, what.life)",
         "is_known = bool(name)",
@@ -113,7 +113,7 @@ TREE_RULES = (
     ),
     broken(
         "frames-of-the-retired",
-        "what a node said before it was retired is not taken again when it is back (TREE-10)",
+        "what a node said before it was retired is not taken again when it is back (TREE-18)",
         FLOOD,
         "        for way in self._ways.values():\n            for origin in",
         "        self._last.clear()\n        for way in self._ways.values():\n            for origin in",
@@ -121,7 +121,7 @@ TREE_RULES = (
     ),
     broken(
         "later-start-untold",
-        "a neighbour that tells of an earlier start of an origin is told a frame of the last one (TREE-10)",
+        "a neighbour that tells of an earlier start of an origin is told a frame of the last one (TREE-18)",
         FLOOD,
         "            self._tell_later(way, frame.origin, last)\n",
         "            pass\n",

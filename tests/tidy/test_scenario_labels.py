@@ -54,6 +54,8 @@ ELSEWHERE = {
     "PING-15": "it is told to people only: tests/unit/core/test_bounds.py",
     "PING-16": "it is told to people only: tests/unit/core/test_bounds.py",
     "TREE-5": "no scenario measures round trips: tests/unit/core/test_server_tree.py",
+    "TREE-17": "nodes of a scenario answer at their own addresses: tests/unit/core/test_server_tree.py",
+    "TREE-18": "no clock of a scenario goes back so far: tests/unit/core/test_flood.py",
     "TREE-14": "no scenario has so many nodes: tests/unit/core/test_server_tree.py",
     "FENCE-6": "the simulator has one release only: tests/unit/wire/test_fences.py",
     "LIFE-13": "no client of a scenario reads a single path: tests/node/test_lost_values.py",
@@ -86,6 +88,7 @@ ELSEWHERE = {
     "TOKEN-21": "no client of the simulator lists tokens: tests/property/test_token_service.py",
     "SESSION-11": "no client of the simulator goes on with what was taken: tests/unit/core/test_token_sessions.py",
     "SESSION-14": "no scenario opens so many: tests/unit/core/test_token_shares.py",
+    "SESSION-15": "hosts of a scenario have no addresses: tests/unit/core/test_token_shares.py",
     "SESSION-5": "it needs a keep-alive in the last moment of a lease: tests/unit/core/test_token_sessions.py",
 }
 """Rules that no scenario can show, why, and what shows them."""

@@ -176,6 +176,7 @@ def test_node_that_is_registered_no_more_is_forgotten() -> None:
 
 
 def test_node_that_was_retired_and_is_back_is_heard_once_all_the_same() -> None:
+    """(docs/protocol, TREE-18)"""
     registered = set(NODES)
     flood = Flood(ME, registered.__contains__)
     flood.begin(100)

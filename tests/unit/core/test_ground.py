@@ -22,8 +22,8 @@ from distkv.core.replica import Replica
 from distkv.errors import BadValueError, PeerError, TooLargeError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
-from distkv.wire import packing
-from distkv.wire.calls import CallAnswered, call_list
+from distkv.wire.calls import CallAnswered
+from distkv.wire.declared import pack
 from distkv.wire.message import EventRecord, Record, SlotRecord
 from distkv.wire.values import pack_value
 from tests.profiles import seeds
@@ -300,7 +300,7 @@ def test_answer_that_is_nonsense_is_the_reply() -> None:
     two = pair()
     two.ask(1, node="b", question=SILENCE)
     (call,) = [what.call for _, what in two.nodes[B][1].inputs if isinstance(what, NodeAsked)]
-    said = b"\xc1" + packing.pack(call_list(CallAnswered(call.boot, call.number, b"\x09")))
+    said = b"\xc1" + pack(CallAnswered(call.boot, call.number, b"\x09"))
     two.take(A, NodeTold(B, 7, ECHO, said))
     assert isinstance(two.answers[1], PeerError)
 

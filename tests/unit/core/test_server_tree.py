@@ -407,6 +407,7 @@ def test_node_is_no_parent_of_itself_nor_of_an_earlier_life_nor_of_a_stranger() 
 
 
 def test_node_that_answers_at_the_address_of_another_one_is_no_parent() -> None:
+    """(docs/protocol, TREE-17)"""
     tree = _tree(A)
     tree.woken(0)
     edge, _ = _dialled(tree.take())

@@ -19,7 +19,6 @@ from distkv.core.ready import (
     Input,
     NodeTold,
     Ready,
-    RetireNode,
     ServiceAsked,
     ServiceTell,
     ServiceWithdrawn,
@@ -110,13 +109,6 @@ def test_request_that_was_answered_is_not_withdrawn() -> None:
     step(replica, asked(1))
     step(replica, ServiceWithdrawn(ECHO, 1))
     assert echo.inputs == [(1000, asked(1))]
-
-
-def test_machine_knows_how_many_nodes_belong_to_the_network() -> None:
-    replica, echo, _ = serving()
-    assert echo.nodes == [2]
-    step(replica, RetireNode(B, force=True))
-    assert echo.nodes == [2, 1]
 
 
 # -- who is not heard

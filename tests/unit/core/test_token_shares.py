@@ -1,4 +1,4 @@
-"""How many sessions one node, and one connection, gets (docs/protocol, SESSION-14)."""
+"""How many sessions one node, and one connection, gets (docs/protocol, SESSION-14 and SESSION-15)."""
 
 from __future__ import annotations
 

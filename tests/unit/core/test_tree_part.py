@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
+from distkv.core.client_writes import LocalSet
 from distkv.core.edges import Close, EdgeAsked, EdgeEffect, EdgeInput, EdgeTold, FrameGiven, Say, TreeTurn
-from distkv.core.ready import CoreSettings, Input, LocalSet, Wake
+from distkv.core.ready import CoreSettings, Input, Wake
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
@@ -18,7 +19,7 @@ from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.wire.edges import ParentRefusal
 from distkv.wire.message import Start
-from distkv.wire.request import SetValue
+from distkv.wire.value_requests import SetValue
 
 ME, A = NodeName("me"), NodeName("a")
 SETTINGS = TreeSettings(ME, "me:1", 2, 5000)

@@ -90,7 +90,7 @@ def test_gap_that_is_asked_for_is_not_noticed_though_nobody_has_it() -> None:
 
 def test_silence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = _fleet(PingsCome())
-    monkeypatch.setattr(Election, "is_due", lambda *_: False)
+    monkeypatch.setattr(Election, "advance", lambda *_: False)
     monkeypatch.setattr(Election, "wake_ms", lambda _: None)
     with pytest.raises(BrokenRuleError, match="n0 has followed no other ping for 17000 ms"):
         fleet.run(60_000)
@@ -98,7 +98,7 @@ def test_silence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_transport_that_was_down_for_a_moment_begins_a_round_anew(monkeypatch: pytest.MonkeyPatch) -> None:  # seed 130
     fleet = _fleet(PingsCome())
-    monkeypatch.setattr(Election, "is_due", lambda *_: False)
+    monkeypatch.setattr(Election, "advance", lambda *_: False)
     monkeypatch.setattr(Election, "wake_ms", lambda _: None)
     for _ in range(4):
         fleet.run(12_000)

@@ -456,8 +456,7 @@ class Consensus:
         if change.head.id.term != told.term or change.head.leader != sender:
             self._drop(sender, "odd_change")
         elif change.head.id > self._memory.accepted_id:
-            state = self._memory.applied(change)
-            if state is not None:
+            if (state := self._memory.applied(change)) is not None:
                 self._memory.accept(state, change)
 
     def _know(self, effective: StateId | None) -> None:
@@ -488,8 +487,6 @@ class Consensus:
             self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self.start, now_ms),
             self._memory.accepted_id, self._memory.is_member, wanted, since,
         ))
-
-    # -- inside
 
     def _tell(self, name: NodeName, message: StateMessage) -> None:
         self.effects.tells.append(Tell(name, message))

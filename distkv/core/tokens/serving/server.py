@@ -90,9 +90,7 @@ class TokenServing:
         self._was_serving = False
         self._again_ms: int | None = None
         """When losses and hand-overs that were not taken are told again."""
-        self._leader: Final = LeaderAsked(
-            questions, lambda: settings.me if self._state is None else self._state.leader
-        )
+        self._leader: Final = LeaderAsked(questions, lambda: settings.me if self._state is None else self._state.leader)
         self._own_map: Final = OwnMap(settings.me)
         self._due_ms = 0
         """What `wake_ms` said last: before that there is nothing to look at, while the authority is the same."""
@@ -150,8 +148,6 @@ class TokenServing:
     def set_wall(self, wall: float) -> None:
         """What the clock on the wall says, for people."""
         self._grants.wall = wall
-
-    # -- time
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken; asked after each step, and kept for `look`."""
