@@ -37,4 +37,7 @@ SAMPLE = (
     "shell-no-list-in-the-store",
     "shell-lost-not-deleted",
     "shell-aside-of-many",
+    "simulated-frames-of-the-retired",
+    "shell-circle-offered",
+    "shell-frame-twice",
 )

@@ -16,6 +16,7 @@ from distkv.core.tokens.machine import TOKENS
 from distkv.core.tokens.state import TokenState, state_head, state_id
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAsked, CallMessage, CallsCancelled, CallsChecked, CallsSeen
+from distkv.wire.declared import pack
 from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_bodies import encode_body
 from distkv.wire.token_requests import TokenKeep
@@ -34,7 +35,6 @@ from distkv.wire.token_states import (
     TokenHello,
     VoteAsked,
     VoteGiven,
-    encode_founding,
 )
 from tests.property.test_token_whole import check_all_is_granted
 from tests.property.token_clients import DRIFT, LEASE_MS
@@ -175,7 +175,7 @@ def test_entry_that_the_servers_did_not_agree_on_ends_no_session(name: str, serv
     state = fleet.state()
     assert state is not None
     lives = {name: server.life for name, server in state.servers.items()}
-    fleet.write_entry(encode_founding(ENTRIES[name](lives, state.version)))
+    fleet.write_entry(pack(ENTRIES[name](lives, state.version)))
     fleet.run(5 * LEASE_MS)
     assert fleet.state() == state
     assert state.sessions
@@ -197,7 +197,7 @@ def test_entry_that_is_forged_keeps_no_server_out_that_lost_its_disk(name: str) 
     assert state is not None
     lives = {name: server.life for name, server in state.servers.items()}
     fleet.sites[S2].wipe()
-    fleet.write_entry(encode_founding(ENTRIES[name](lives, state.version)))
+    fleet.write_entry(pack(ENTRIES[name](lives, state.version)))
     fleet.sites[S2].start()
     fleet.settle(40 * LEASE_MS)
     check_all_is_granted(fleet, [])
