@@ -43,7 +43,7 @@ class Footing(Protocol):
 
     @property
     def slots(self) -> Slots:
-        """What services keep; the ground changes it."""
+        """What services keep, always in one object; the ground changes it."""
 
     @property
     def registry_changes(self) -> int:

@@ -51,6 +51,7 @@ class Services:
     def __init__(self, footing: Footing, machines: Mapping[str, ServiceMachine], rng: Rng) -> None:
         """`machines`: each by the name of its service."""
         self._footing: Final = footing
+        self._slots: Final = footing.slots
         self._rng: Final = rng
         self._mounted: Final = {name: Mounted(name, machine, self._new_calls()) for name, machine in machines.items()}
         """Those that have not failed."""
@@ -106,9 +107,11 @@ class Services:
         footing = self._footing
         is_stale = footing.is_stale
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
-            turn.ready.records += footing.slots.void()
+            turn.ready.records += self._slots.void()
         self._was_stale = is_stale
-        self._begin_or_end(turn)
+        is_serving = footing.is_serving
+        if is_serving != self._is_working or self._slots.void_count != self._void_count:
+            self._begin_or_end(turn, is_serving=is_serving)
         if not self._is_working:
             return
         for name, key in footing.take_entry_changes():
@@ -132,12 +135,9 @@ class Services:
 
     # -- when they work
 
-    def _begin_or_end(self, turn: Turn) -> None:
+    def _begin_or_end(self, turn: Turn, *, is_serving: bool) -> None:
         """Begin when clients are served from now on, and again whenever what was kept is void."""
-        slots, is_serving = self._footing.slots, self._footing.is_serving
-        if is_serving == self._is_working and slots.void_count == self._void_count:
-            return
-        self._is_working, self._void_count = is_serving, slots.void_count
+        self._is_working, self._void_count = is_serving, self._slots.void_count
         for id in list(self._open):
             self._answer(Answer(id, self._not_ready()), turn)
         if is_serving and self._mounted:
@@ -150,7 +150,7 @@ class Services:
     def _begin(self, mounted: Mounted, turn: Turn) -> None:
         """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
         footing, name = self._footing, mounted.name
-        slots = dict(footing.slots.of(name))
+        slots = dict(self._slots.of(name))
         mounted.calls = self._new_calls(slots.pop(BOOT_SLOT, None))
         ground = ServiceGround(
             footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes
@@ -254,7 +254,7 @@ class Services:
         for effect in taken.effects:
             match effect:
                 case SlotKept(key=key, value=value):
-                    turn.ready.records += self._footing.slots.keep(mounted.name, key, value)
+                    turn.ready.records += self._slots.keep(mounted.name, key, value)
                 case Answer():
                     self._answer(effect, turn)
                 case ServiceTell():
