@@ -39,9 +39,10 @@ class ServiceItems(ServiceReply):
     """Whether now all that there is was told, for the first time."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class ServiceForm:
-    """What one service is asked, and how its answers are written."""
+    """What one service is asked, and how its answers are written. There is one of each service: to compare all that is
+    in it would cost each request more than the rest of its way."""
 
     name: str
     """Of the service."""
