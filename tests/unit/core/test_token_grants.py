@@ -338,6 +338,23 @@ def test_beyond_the_limit_the_oldest_free_token_with_data_is_forgotten() -> None
     assert desk.grants.names() == ["b", "c"]
 
 
+def test_nothing_is_kept_of_a_call_that_is_gone_while_nothing_may_be_granted() -> None:
+    desk = Desk()
+    call = desk.ask(S1)
+    desk.rules.is_serving = False
+    desk.grants.call_gone(key(call), 10)
+    assert desk.grants.holds(S1, "t")
+    desk.grants.check()
+
+
+def test_nothing_is_kept_of_calls_when_a_survey_shows_other_holders() -> None:
+    desk = Desk()
+    desk.ask(S1)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S2, False, 5, 9, 0.0)]), 10)
+    assert desk.grants.holds(S2, "t")
+    desk.grants.check()
+
+
 def test_token_that_was_free_and_is_held_again_is_not_forgotten_beyond_the_limit() -> None:
     """Its holder would go on, and somebody else would get it beside him."""
     desk = Desk(tokens=1)

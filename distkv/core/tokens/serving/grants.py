@@ -151,8 +151,6 @@ class Grants:
             self._take_from(token, holders, now_ms)
         return len(holders)
 
-    # -- what clients may not know
-
     def take_unsure(self, now_ms: int) -> list[tuple[str, Fence]]:
         """The grants of which to ask now whether the session counts on them."""
         found = list[tuple[str, Fence]]()
@@ -221,9 +219,11 @@ class Grants:
             return
         if (place := token.queue.get(session)) is not None and place.call == call:
             self._leave(place, None, now_ms + self._settings.grace_ms)
-        elif token.grants.get(session) == call and self._rules.serves(name, now_ms):
-            token.undo_data(session)
-            self._let_go(token, session, now_ms)
+        elif token.grants.get(session) == call:
+            if self._rules.serves(name, now_ms):
+                token.undo_data(session)
+                self._let_go(token, session, now_ms)
+            token.grants.pop(session, None)
         self._calls.pop(call, None)
         self._settle(token, now_ms)
 
@@ -248,8 +248,6 @@ class Grants:
             if token is not None:
                 self._settle(token, now_ms)
 
-    # -- parts that come and go
-
     def install(self, record: TokenRecord, now_ms: int) -> None:
         """What a disk or another server knew of a token."""
         token = self._token(record.token)
@@ -265,7 +263,7 @@ class Grants:
         """A survey showed who holds a token."""
         token = self._token(name)
         for session in [*token.holders, *token.lost]:
-            token.drop_holder(session)
+            self._drop_holder(token, session)
             token.lost.pop(session, None)
             self._unindex(session, token)
         for holder in found.holders:
@@ -374,7 +372,8 @@ class Grants:
     def _answer_holder_again(self, token: ServedToken, place: WaitingSession, now_ms: int) -> None:
         """It asked, or an old request of it came late, before it was known here that it holds the token."""
         held = token.holders[place.session]
-        if token.take_back(place):
+        if token.has_given_back(place):
+            self._drop_holder(token, place.session)
             self._write(token)
             return
         self._remove(token, place)
@@ -436,14 +435,12 @@ class Grants:
 
     def _let_go(self, token: ServedToken, session: str, now_ms: int) -> None:
         """A session has nothing to do with a token any more."""
-        place, call = token.queue.get(session), token.grants.get(session)
+        place = token.queue.get(session)
         if place is not None:
             self._refuse(place, NotHeldError("the request was withdrawn by a release, or its session ended"), now_ms)
             self._remove(token, place)
-        if call is not None:
-            self._calls.pop(call, None)
         if session in token.holders or session in token.lost:
-            token.drop_holder(session)
+            self._drop_holder(token, session)
             token.lost.pop(session, None)
             self._write(token)
         self._unindex(session, token)
@@ -456,14 +453,20 @@ class Grants:
         self._advance(token, now_ms)
 
     def _lose(self, token: ServedToken, holder: TokenHolder, now_ms: int) -> None:
-        call = token.grants.get(holder.session)
-        token.drop_holder(holder.session)
+        call = self._drop_holder(token, holder.session)
         token.lost[holder.session] = holder
         self._unsure.end(token.name, holder.session)
         if call is not None:
-            self._calls.pop(call, None)
             self._rules.withdraw(call)
         self._rules.taken(holder, token.name, now_ms)
+
+    def _drop_holder(self, token: ServedToken, session: str) -> CallKey | None:
+        """It holds it no more. The call that told it so, if nobody asked since."""
+        call = token.grants.get(session)
+        if call is not None:
+            self._calls.pop(call, None)
+        token.drop_holder(session)
+        return call
 
     def _write(self, token: ServedToken) -> None:
         token.end_data()

@@ -195,13 +195,10 @@ class ServedToken:
         self.grants.pop(session, None)
         self.replaced.pop(session, None)
 
-    def take_back(self, place: WaitingSession) -> bool:
-        """Whether the session that waits gave back what it holds here, and a crash undid that: it is done again."""
+    def has_given_back(self, place: WaitingSession) -> bool:
+        """Whether the session that waits gave back what it holds here, and a crash undid that."""
         held = self.holders[place.session]
-        is_back = (held.epoch, held.counter) <= (place.before or (0, 0))
-        if is_back:
-            self.drop_holder(place.session)
-        return is_back
+        return (held.epoch, held.counter) <= (place.before or (0, 0))
 
     def refusal_of(self, request: TokenData) -> RequestError | None:
         """Why the data is not to be changed; None: it is."""
