@@ -101,7 +101,8 @@ class TokenMachine:
             found |= {"list": consensus.list, "next": consensus.next}
         if not consensus.is_server:
             return found
-        found |= {"leader": consensus.leader, "term": consensus.term, "differing": sorted(consensus.differing)}
+        differing = sorted(consensus.admission.differing)
+        found |= {"leader": consensus.leader, "term": consensus.term, "differing": differing}
         state = consensus.effective
         if state is not None:
             states = {name: server.standing.value for name, server in state.servers.items()}

@@ -193,8 +193,8 @@ def test_fresh_server_does_not_hear_one_whose_settings_name_another_list() -> No
     server.told(A, 1, evolve(_ask(1), generation=0, servers_hash=b"another."), WAITED_MS)
     server.told(C, 1, evolve(_ask(1), generation=0), WAITED_MS)
     assert not server.effects.take().tells
-    assert server.differing == {A: b"another."}
-    assert server.counts == {"other_list": 1, "no_server": 1}
+    assert server.admission.differing == {A: b"another."}
+    assert server.admission.counts == {"other_list": 1, "no_server": 1}
 
 
 def test_setting_that_differs_from_the_list_in_force_changes_nothing_and_is_shown() -> None:
@@ -209,7 +209,7 @@ def test_setting_that_differs_from_the_list_in_force_changes_nothing_and_is_show
     server.effects.take()
     assert server.list == (A, B, M)
     assert _is_given(server, _ask(1), WAITED_MS)
-    assert server.differing == {A: HASH}
+    assert server.admission.differing == {A: HASH}
 
 
 def test_slots_of_another_life_are_void_and_removed() -> None:
@@ -415,7 +415,7 @@ def test_whole_state_takes_the_place_of_another_base() -> None:
 def test_change_that_the_leader_cannot_have_made_is_dropped(head: StateHead) -> None:
     server = _follower()
     assert _beat(server, _round(3, StateChange(head, StateId(1, 100), {})), 20).accepted == StateId(1, 100)
-    assert server.counts == {"odd_change": 1}
+    assert server.admission.counts == {"odd_change": 1}
 
 
 def test_server_that_was_away_follows_a_leader_that_its_list_does_not_name() -> None:

@@ -13,8 +13,18 @@ from typing import Final
 import attrs
 
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.standing import ServerStanding
 from distkv.wire.token_states import OwnTime, ServerBeat, StateId, TokenServer
+
+
+@attrs.frozen(slots=True)
+class WholeSent:
+    """A whole state is on its way to a server; it may be large."""
+
+    number: int
+    """Of the round."""
+    ms: int
 
 
 @attrs.define(slots=True)
@@ -31,15 +41,21 @@ class ServerSeen:
     """The highest round that it acknowledged."""
     counting: OwnTime | None = None
     """The own time of the newest beat that counts: rounds name it."""
+    whole: WholeSent | None = None
+    """The last whole state that went there."""
 
     @property
     def accepted(self) -> StateId:
         """What it has on its disk."""
         return self.newest.accepted
 
-    def wants(self, standing: ServerStanding, server: TokenServer) -> bool:
-        """Whether it wants this, in the standing that it has: a wish of an earlier one may come late."""
-        return self.newest.wanted is standing and self.newest.since == server.since
+    def wish(self, server: TokenServer) -> ServerStanding | None:
+        """What it wants in the standing that it has: a wish of an earlier one may come late."""
+        return self.newest.wanted if self.newest.since == server.since else None
+
+    def has_whole_to_come(self, since_ms: int) -> bool:
+        """Whether a whole state went there since then, and it has not acknowledged that round, nor a later one."""
+        return self.whole is not None and self.newest.number < self.whole.number and self.whole.ms > since_ms
 
 
 class Beats:
@@ -47,7 +63,7 @@ class Beats:
 
     def __init__(self, elected_ms: int) -> None:
         self.seen: Final = dict[NodeName, ServerSeen]()
-        self._elected_ms: Final = elected_ms
+        self.elected_ms: Final = elected_ms
 
     def take(self, name: NodeName, life: int, beat: ServerBeat, server: TokenServer | None, now_ms: int) -> None:
         """A beat to this leader in its term; `server` is what the sender is in the newest state, proposed or not."""
@@ -73,8 +89,14 @@ class Beats:
         election."""
         seen = self.seen.get(name)
         if seen is None:
-            return self._elected_ms
-        return max(self._elected_ms, seen.heard_ms if seen.life == server.life else seen.first_ms)
+            return self.elected_ms
+        return max(self.elected_ms, seen.heard_ms if seen.life == server.life else seen.first_ms)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for name, seen in self.seen.items():
+            must(self.elected_ms <= seen.first_ms <= seen.heard_ms, f"{name} was heard after the election")
+            must(seen.acked >= seen.newest.number, f"the newest beat of {name} acknowledges no later round than counts")
 
 
 def _is_older(beat: ServerBeat, newest: ServerBeat) -> bool:

@@ -10,11 +10,11 @@ not comes back in another life. In each term one server leads. (docs/tokens, The
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final, assert_never
 
-from distkv.core.ready import Note, Rng
+from distkv.core.ready import Rng
+from distkv.core.tokens.agreement.admission import Admission
 from distkv.core.tokens.agreement.elections import Elections
 from distkv.core.tokens.agreement.founding_anew import founding_anew
 from distkv.core.tokens.agreement.leading import Leading
@@ -22,11 +22,13 @@ from distkv.core.tokens.agreement.leases import LeaderHeard
 from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.agreement.standings import Wish
 from distkv.core.tokens.agreement.store_entry import StoreEntry
 from distkv.core.tokens.effects import Tell, TokenEffects
 from distkv.core.tokens.state import TokenState, state_id
 from distkv.errors import BusyError, NotReadyError
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.standing import ServerStanding
 from distkv.wire.token_states import (
     NO_STATE,
@@ -54,26 +56,26 @@ class Consensus:
         self.effects: Final = TokenEffects()
         self.effective: TokenState | None = None
         """The newest state that this server knows to be on the disks of a majority."""
-        self.counts: Final = Counter[str]()
-        """Messages that were dropped, by the reason."""
-        self.differing: Final = dict[NodeName, bytes]()
-        """Who has another list of servers in its settings, and its hash."""
         self._settings: Final = settings
-        self.start: Final = int(rng.random() * STARTS)
-        """By chance; nobody but the servers hears it."""
         self._memory: Final = Remembered(settings, life, self.effects)
-        self._heard: Final = LeaderHeard(settings, self.start)
+        self._heard: Final = LeaderHeard(settings, int(rng.random() * STARTS))
         self._elections: Final = Elections(settings, self._memory, self._heard, self.effects, rng)
         self._entry: Final = StoreEntry(settings, self._memory, self._elections, self.effects)
-        self._limits: Final = NumberLimits(self._memory, self._heard, self._elections)
+        limits = NumberLimits(self._memory, self._heard, self._elections)
+        self.admission: Final = Admission(settings, self._memory, limits, self.effects)
         self._leading: Leading | None = None
-        self._wish = (ServerStanding.DOWN, 0)
-        """What this server wants, and in which standing it said so."""
+        self._wish: Wish = (ServerStanding.DOWN, 0)
+        """What this server said that it wants."""
         self._has_news = False
         """Whether the leader is to hear of this server before its next round."""
         self._is_running = False
 
     # -- reading
+
+    @property
+    def start(self) -> int:
+        """By which this start of the server is known. By chance; nobody but the servers hears it."""
+        return self._heard.start
 
     @property
     def is_server(self) -> bool:
@@ -129,7 +131,7 @@ class Consensus:
     @property
     def elected_ms(self) -> int:
         """When it was elected, if it leads; else 0."""
-        return 0 if self._leading is None else self._leading.elected_ms
+        return 0 if self._leading is None else self._leading.beats.elected_ms
 
     def wake_ms(self) -> int | None:
         """When `woken` is to be called, if nothing happens before; None: never."""
@@ -138,7 +140,7 @@ class Consensus:
             return None
         if self._has_news:
             return 0
-        next_ms = self._elections.wake_ms() if self._leading is None else self._leading.next_ms
+        next_ms = self._elections.wake_ms() if self._leading is None else self._leading.rounds.next_ms
         return self._entry.wake_ms(next_ms)
 
     # -- what happens
@@ -163,10 +165,8 @@ class Consensus:
     def read_entry(self, entry: Founding, now_ms: int) -> None:
         """The store has this founding. Whoever knows it does not found, and asks the servers that it names; but what
         was agreed goes on until one of them says the same (docs/protocol, QUORUM-21)."""
-        if self._limits.allow_founding(entry):
+        if self.admission.allow_founding(entry):
             self._entry.read(entry, now_ms)
-        else:
-            self.effects.notes.append(Note("token_founding_bad", {"reason": "too_far_ahead"}))
 
     def founded(self, founding: Founding, now_ms: int) -> None:
         """Another server told a founding. The first one is kept; one of a higher generation takes the place of it, and
@@ -177,9 +177,9 @@ class Consensus:
         is_newer = known is not None and (founding.generation, founding.version) > (known.generation, known.version)
         if not is_next and not is_newer:
             return
-        if not self._limits.allow_founding(founding):
-            self.effects.notes.append(Note("token_founding_bad", {"reason": "too_far_ahead"}))
-        elif is_next:
+        if not self.admission.allow_founding(founding):
+            return
+        if is_next:
             self._memory.found(founding)
             self._begin_anew(now_ms)
         else:
@@ -201,10 +201,7 @@ class Consensus:
 
     def told(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
         """A message of another node. What makes no sense is counted and of no effect."""
-        if not self._admit(sender, message):
-            return
-        if not self._limits.allow(message):
-            self._drop(sender, "too_far_ahead")
+        if not self._is_running or not self.admission.admit(sender, message):
             return
         known = message.known if isinstance(message, TokenHello) else message.generation or None
         self._elections.founders.heard(sender, life, known, now_ms)
@@ -299,24 +296,6 @@ class Consensus:
 
     # -- messages
 
-    def _admit(self, sender: NodeName, message: StateMessage) -> bool:
-        """Whether it counts; who has another list is remembered. Who leads, or stands, may be in a list of which this
-        server does not know yet; so once it is founded it listens to all. Before, only to those with whom it can found,
-        now or by a reset."""
-        if not self._is_running or sender == self._settings.me:
-            return False
-        if message.servers_hash == self._settings.servers_hash:
-            self.differing.pop(sender, None)
-        elif sender in self._memory.others:
-            self.differing[sender] = message.servers_hash
-        is_vague = self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation
-        if is_vague and sender not in self._memory.listed:
-            reason = "no_server" if sender not in self._settings.others else "other_list"
-            if reason == "no_server" or sender in self.differing:
-                self._drop(sender, reason)
-                return False
-        return True
-
     def _told_by_equal(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
         """A message of a server that knows the same founding, or none as this one."""
         match message:
@@ -347,7 +326,7 @@ class Consensus:
         if term is None or founding is None:
             return
         self._heard.follow(self._settings.me, term)
-        self._leading = Leading(self._settings, term, self.start, founding.generation, now_ms)
+        self._leading = Leading(self._settings, term, founding.generation, now_ms)
         self._propose(self._leading, self._leading.first_change(self._memory.accepted, founding))
         self._go_on_leading(now_ms)
 
@@ -383,10 +362,10 @@ class Consensus:
         leading = self._leading
         if leading is None:
             return
-        if leading.is_lost(now_ms):
+        if leading.rounds.is_lost(now_ms):
             self._step_down(now_ms)
             return
-        is_due = now_ms >= leading.next_ms
+        is_due = now_ms >= leading.rounds.next_ms
         self._has_news = False
         while True:
             is_new = leading.bring_into_effect()
@@ -394,7 +373,7 @@ class Consensus:
                 was_changing = self.effective is not None and bool(self.effective.next)
                 self._in_effect(leading.effective)
                 self._publish(leading.effective, was_changing=was_changing)
-            change = leading.next_change(*self._wish_now(), now_ms)
+            change = leading.next_change(self._wish_now(), now_ms)
             if change is not None:
                 self._propose(leading, change)
             is_due = is_due or is_new or change is not None
@@ -454,7 +433,7 @@ class Consensus:
 
     def _accept(self, sender: NodeName, told: LeaderRound, change: StateChange) -> None:
         if change.head.id.term != told.term or change.head.leader != sender:
-            self._drop(sender, "odd_change")
+            self.admission.drop(sender, "odd_change")
         elif change.head.id > self._memory.accepted_id:
             if (state := self._memory.applied(change)) is not None:
                 self._memory.accept(state, change)
@@ -472,7 +451,7 @@ class Consensus:
         if mine is not None and mine.life == self._memory.life:
             self._memory.admit()
 
-    def _wish_now(self) -> tuple[ServerStanding, int]:
+    def _wish_now(self) -> Wish:
         """To begin it wants in whatever standing it has, if it wants that; to serve, only where it said so."""
         standing, since = self._wish
         return standing, self._since() if standing is ServerStanding.BOOTING else since
@@ -491,10 +470,14 @@ class Consensus:
     def _tell(self, name: NodeName, message: StateMessage) -> None:
         self.effects.tells.append(Tell(name, message))
 
-    def _drop(self, sender: NodeName, reason: str) -> None:
-        self.counts[reason] += 1
-        self.effects.notes.append(Note("token_message_dropped", {"node": sender, "reason": reason}))
-
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._memory.check()
+        self._heard.check()
+        if self._leading is not None:
+            self._leading.check()
+            must(self._leading.term >= self._heard.term, "who leads heard of no later leader")
+            must(self._settings.me not in self.admission.differing, "this server's list does not differ from itself")
+        effective = self.effective
+        must(effective is None or state_id(effective) <= self._memory.accepted_id,
+             "what is in effect was accepted here, or it was before what was")  # fmt: skip

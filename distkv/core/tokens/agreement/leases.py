@@ -20,6 +20,7 @@ from typing import Final
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_states import LeaderRound, StateId
 
 ROUNDS_MAX: Final = 32
@@ -39,7 +40,8 @@ class LeaderHeard:
         """Before that this server votes for nobody."""
         self.grants_until_ms = 0
         self._settings: Final = settings
-        self._start: Final = start
+        self.start: Final = start
+        """By which this start of the server is known from others."""
         self._acked = 0
         self._named: Final = dict[int, tuple[int, StateId]]()
         """Of each round, the own time that it named, and the state that it called in effect."""
@@ -59,7 +61,7 @@ class LeaderHeard:
         """A round of the leader that is followed. They may come in any order."""
         self.number = max(self.number, told.number)
         self._acked = max(self._acked, told.acked)
-        if told.effective is not None and told.heard is not None and told.heard.start == self._start:
+        if told.effective is not None and told.heard is not None and told.heard.start == self.start:
             self._named[told.number] = (told.heard.ms, told.effective)
             while len(self._named) > ROUNDS_MAX:
                 del self._named[min(self._named)]
@@ -78,3 +80,9 @@ class LeaderHeard:
         """What it had from any leader is void; what it promised is not."""
         self.leader, self.number, self._acked, self.grants_until_ms = None, 0, 0, 0
         self._named.clear()
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._named) <= ROUNDS_MAX, "few rounds that name a beat are kept")
+        must(all(number <= self.number for number in self._named), "no round is kept that is later than the last one")
+        must(self.grants_until_ms <= self.promised_ms, "who may grant votes for no other leader meanwhile")
