@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from distkv.core.edges import Close, EdgeAsked, EdgeInput, NodeMeasured, Say, TreeTurn
+from distkv.core.ground.contained import fault_of
 from distkv.core.node import Node
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.parents import TreePeer
 from distkv.core.server_tree.settings import TreeGround
 from distkv.core.turn import Turn
-from distkv.errors import place_of
 from distkv.model.event import NodeName
 from distkv.wire.edges import ParentRefusal
 
@@ -88,16 +88,14 @@ class TreePart:
         tree, inner = self.tree, TreeTurn(turn.now_ms)
         if tree is None:
             return
-        try:
-            do(inner)
-            self._wake_ms = tree.wake_ms()
-        except Exception as error:
-            self._contain(tree, error, turn)
-        else:
+        fault = fault_of(self._step, tree, do, inner)
+        if fault is None:
             turn.ready.edges += inner.effects
+        else:
+            self.tree, self.has_failed, self._wake_ms = None, True, None
+            fault.note(turn, "tree_failed")
+            turn.ready.edges += map(Close, tree.edges)
 
-    def _contain(self, tree: ServerTree, error: Exception, turn: Turn) -> None:
-        """The machine failed in the midst of a step: what it holds may be half of something."""
-        self.tree, self.has_failed, self._wake_ms = None, True, None
-        turn.ready.note("tree_failed", error=f"{type(error).__name__}: {error}", at=place_of(error))
-        turn.ready.edges += map(Close, tree.edges)
+    def _step(self, tree: ServerTree, do: Callable[[TreeTurn], object], inner: TreeTurn) -> None:
+        do(inner)
+        self._wake_ms = tree.wake_ms()

@@ -12,8 +12,8 @@ GROUNDS = (
         "half-a-step",
         "of a step that fails nothing is done",
         "core/ground/services.py",
-        "            self._contain(mounted.name, error, turn)\n            return\n",
-        "            self._contain(mounted.name, error, turn)\n",
+        "            self._turn_off(mounted.name, fault, turn)\n            return\n",
+        "            self._turn_off(mounted.name, fault, turn)\n",
         _SERVICES,
     ),
     broken(

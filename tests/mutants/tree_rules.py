@@ -170,9 +170,9 @@ TREE_RULES = (
     broken(
         "tree-fault-ends-the-node",
         "a tree that fails costs the tree, and not the node (docs/architecture)",
-        "core/tree_part.py",
-        "            self._contain(tree, error, turn)\n",
-        "            raise\n",
+        "core/ground/contained.py",
+        "    except Exception as error:\n",
+        "    except RuntimeError as error:\n",
         "tests/unit/core/test_tree_part.py",
     ),
 )

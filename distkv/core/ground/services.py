@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
+from distkv.core.ground.contained import MachineFault, fault_of
 from distkv.core.ground.footing import Footing
 from distkv.core.ground.machine import (
     EntryChanged,
@@ -38,7 +39,7 @@ from distkv.core.ready import (
     ServiceWithdrawn,
 )
 from distkv.core.turn import Turn
-from distkv.errors import InternalError, NotReadyError, RequestError, place_of
+from distkv.errors import InternalError, NotReadyError, RequestError
 from distkv.model.invariant import must
 
 FIRST_MAX: Final = 1 << 40
@@ -156,10 +157,9 @@ class Services:
             footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes
         )
         taken = ServiceTurn(name, turn.boot_ms, turn.wall)
-        try:
-            mounted.machine.begin(taken, ground)
-        except Exception as error:
-            self._contain(name, error, turn)
+        fault = fault_of(mounted.machine.begin, taken, ground)
+        if fault is not None:
+            self._turn_off(name, fault, turn)
             return
         self._do(mounted, taken, turn)
         self._carry_out_own(mounted, turn)
@@ -197,7 +197,8 @@ class Services:
 
     def _carry_out(self, mounted: Mounted, what: ServiceInput, turn: Turn) -> None:
         self._step(mounted, what, turn)
-        self._carry_out_own(mounted, turn)
+        while (own := mounted.calls.next_own()) is not None:  # as below; each input comes this way
+            self._step(mounted, own, turn)
         self._see_when_due()
 
     def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
@@ -209,10 +210,9 @@ class Services:
         if mounted.name in self._failed:
             return  # a moment ago
         taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
-        try:
-            mounted.machine.step(taken, what)
-        except Exception as error:
-            self._contain(mounted.name, error, turn)
+        fault = fault_of(mounted.machine.step, taken, what)
+        if fault is not None:
+            self._turn_off(mounted.name, fault, turn)
             return
         self._do(mounted, taken, turn)
 
@@ -228,12 +228,12 @@ class Services:
         self._carry_out_own(mounted, turn)
         self._see_when_due()
 
-    def _contain(self, name: str, error: Exception, turn: Turn) -> None:
-        """A machine failed in the midst of a step: what it holds may be half of something. Nothing of that step leaves,
-        and this service is off until the next start, which begins with what is on the disk. The node goes on."""
+    def _turn_off(self, name: str, fault: MachineFault, turn: Turn) -> None:
+        """A machine failed in the midst of a step. Nothing of that step leaves, and this service is off until the next
+        start, which begins with what is on the disk. The node goes on."""
         del self._mounted[name]
         self._failed.add(name)
-        turn.ready.note("service_failed", service=name, error=f"{type(error).__name__}: {error}", at=place_of(error))
+        fault.note(turn, "service_failed", service=name)
         for id in [id for id, service in self._open.items() if service == name]:
             self._answer(Answer(id, self._off(name)), turn)
         self._see_when_due()
