@@ -213,15 +213,16 @@ class NodeTold(AwaitedInput):
     body: bytes
 
 
-Input: TypeAlias = (
+ForServices: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold
+StoreInput: TypeAlias = (
     ClientWrite | SetAside
     | HeardMessage | TransportUp | TransportDown | TransportGap | AnnounceDue | MembersSeen
     | PeerAnswered | PeerDone | PeerOffered | JoinerAsked
     | FollowBegan | FollowTold | FollowEnded | FollowersSeen | LendEnded | LineLent
-    | ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold
     | EdgeInput
     | Wake
 )
+Input: TypeAlias = StoreInput | ForServices
 
 
 # -- what the core wants done -------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from distkv.core.ready import (
     ServiceContinued,
     ServiceWithdrawn,
     SetAside,
+    StoreInput,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -74,6 +75,8 @@ from distkv.model.state import State
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, PullEnd, Record, TickMaps
 from distkv.wire.states import Meta
+
+NEVER_MS: Final = 1 << 62
 
 
 class Replica:
@@ -100,6 +103,8 @@ class Replica:
         self.services: Final = services
         """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._began_ms = 0
+        self._due_ms: int | None = None
+        """When the first part of it that is no service wants to be woken; None: not known since the last step."""
         self._addresses_as_of = -1
         """The registry, when it was last seen where its nodes are."""
 
@@ -168,11 +173,18 @@ class Replica:
         """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored; `boot_ms` goes on
         while the machine sleeps, and is the time of services (None: it is the same as `now_ms`)."""
         turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
-        self._take(what, turn)
+        if isinstance(what, (ServiceAsked, ServiceContinued, ServiceWithdrawn, NodeTold)):
+            due_ms = self._due_ms = self._store_wake_ms() if self._due_ms is None else self._due_ms
+            self._services.take(what, turn)
+            if turn.now_ms < due_ms and self._services.is_at_rest(turn):
+                return turn.ready
+        else:
+            self._take(what, turn)
+        self._due_ms = None
         self._do_what_is_due(turn)
         return turn.ready
 
-    def _take(self, what: Input, turn: Turn) -> None:
+    def _take(self, what: StoreInput, turn: Turn) -> None:
         node = self._node
         match what:
             case LocalSet() | LocalBatch() | RetireNode() | LocalDecision() | ReplaceChange():
@@ -201,8 +213,6 @@ class Replica:
                 self._peers.offered(maps, turn)
             case JoinerAsked():
                 self._sponsor.asked(what, turn)
-            case ServiceAsked() | ServiceContinued() | ServiceWithdrawn() | NodeTold():
-                self._services.take(what, turn)
             case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
                 self._tree_part.take(what, turn)
             case TransportUp():
@@ -230,19 +240,25 @@ class Replica:
 
     def wake_ms(self) -> int | None:
         """When a `Wake` is wanted, if nothing happens before."""
+        own_ms = self._store_wake_ms() if self._due_ms is None else self._due_ms
+        service_ms = self._services.wake_ms()
+        found = own_ms if service_ms is None else min(own_ms, service_ms)
+        return None if found == NEVER_MS else found
+
+    def _store_wake_ms(self) -> int:
+        """When something of it that is no service wants to be woken."""
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         witnesses_ms = node.lives.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
         wake_ms, follow_ms = node.startup.wake_ms(), node.following.wake_ms()
-        service_ms, tree_ms = self._services.wake_ms(), self._tree_part.wake_ms()
+        tree_ms = self._tree_part.wake_ms()
         for ms in (
-            repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms, service_ms,
-            tree_ms,
+            repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms, tree_ms,
         ):  # fmt: skip
             if ms is not None and (wake_ms is None or ms < wake_ms):
                 wake_ms = ms  # after every step; min() over a generator takes four times as long
-        return wake_ms
+        return NEVER_MS if wake_ms is None else wake_ms
 
     # -- reading
 

@@ -20,9 +20,10 @@ class Mounted:
     calls: NodeCalls
     """Since the machine began."""
 
-    def wake_ms(self) -> int | None:
-        """When there is something to do, if nothing happens before."""
+    due_ms: int | None = None
+    """When there is something to do, if nothing happens before; since the last step."""
+
+    def note_due(self) -> None:
+        """A step is over."""
         machine_ms, calls_ms = self.machine.wake_ms(), self.calls.wake_ms()
-        if machine_ms is None or calls_ms is None:
-            return calls_ms if machine_ms is None else machine_ms
-        return min(machine_ms, calls_ms)
+        self.due_ms = calls_ms if machine_ms is None or (calls_ms is not None and calls_ms < machine_ms) else machine_ms

@@ -30,6 +30,7 @@ from distkv.core.ground.seen_nodes import SeenNodes
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import (
     Answer,
+    ForServices,
     NodeTold,
     Note,
     Rng,
@@ -66,6 +67,8 @@ class Services:
         """The services that are off until the next start."""
         self._open: Final[dict[int, str]] = {}
         """The requests that are not answered, and whom they ask."""
+        self._has_written = False
+        """Whether a service wrote into the store since the last input began."""
         self._ahead_ms = 0
         """By how much the clock that goes on while the machine sleeps is ahead of the monotonic one."""
 
@@ -78,9 +81,10 @@ class Services:
         """The log is replayed; `is_void`: what is on the disk was promised in a life that is over."""
         self._was_stale = self._footing.is_stale and not is_void
 
-    def take(self, what: ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold, turn: Turn) -> None:
+    def take(self, what: ForServices, turn: Turn) -> None:
         """Hand an input to its machine, if there is one and it may work."""
         mounted = self._mounted.get(what.service)
+        self._ahead_ms, self._has_written = turn.boot_ms - turn.now_ms, False
         if isinstance(what, ServiceAsked):
             self._open[what.id] = what.service
             refusal = self._refusal(what.service, mounted)
@@ -101,6 +105,11 @@ class Services:
             self._do_calls(mounted, turn, lambda calls, taken: calls.told(what.name, what.body, taken))
         else:
             self._carry_out(mounted, what, turn)
+
+    def is_at_rest(self, turn: Turn) -> bool:
+        """Whether the last input that was taken changed nothing of the node but what services keep, and nobody wants to
+        be woken: then nothing else of the node has anything to do about it."""
+        return not self._has_written and (self._due_ms is None or self._due_ms > turn.boot_ms)
 
     def do_what_is_due(self, turn: Turn) -> None:
         """See whether they may work (still), and wake those whose time has come; after every input."""
@@ -146,7 +155,6 @@ class Services:
             self._nodes.look(turn.now_ms)
             for mounted in list(self._mounted.values()):
                 self._begin(mounted, turn)
-            self._see_when_due()
 
     def _begin(self, mounted: Mounted, turn: Turn) -> None:
         """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
@@ -160,9 +168,10 @@ class Services:
         fault = fault_of(mounted.machine.begin, taken, ground)
         if fault is not None:
             self._turn_off(name, fault, turn)
-            return
-        self._do(mounted, taken, turn)
-        self._carry_out_own(mounted, turn)
+        else:
+            self._do(mounted, taken, turn)
+            self._carry_out_own(mounted, turn)
+        self._see_when_due(mounted)
 
     def _new_calls(self, kept: bytes | None = None) -> NodeCalls:
         footing = self._footing
@@ -199,7 +208,7 @@ class Services:
         self._step(mounted, what, turn)
         while (own := mounted.calls.next_own()) is not None:  # as below; each input comes this way
             self._step(mounted, own, turn)
-        self._see_when_due()
+        self._see_when_due(mounted)
 
     def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
         """What it asked and answered itself meanwhile, and what follows from that."""
@@ -226,7 +235,7 @@ class Services:
         for what in found:
             self._step(mounted, what, turn)
         self._carry_out_own(mounted, turn)
-        self._see_when_due()
+        self._see_when_due(mounted)
 
     def _turn_off(self, name: str, fault: MachineFault, turn: Turn) -> None:
         """A machine failed in the midst of a step. Nothing of that step leaves, and this service is off until the next
@@ -236,7 +245,6 @@ class Services:
         fault.note(turn, "service_failed", service=name)
         for id in [id for id, service in self._open.items() if service == name]:
             self._answer(Answer(id, self._off(name)), turn)
-        self._see_when_due()
 
     def _off(self, name: str) -> InternalError:
         return InternalError(
@@ -244,9 +252,11 @@ class Services:
             " start the server again"
         )
 
-    def _see_when_due(self) -> None:
-        found = [ms for mounted in self._mounted.values() if (ms := mounted.wake_ms()) is not None]
-        self._due_ms = min(found, default=None)
+    def _see_when_due(self, mounted: Mounted) -> None:
+        """Of the others nothing has changed."""
+        if mounted.name not in self._failed:
+            mounted.note_due()
+        self._due_ms = min((one.due_ms for one in self._mounted.values() if one.due_ms is not None), default=None)
 
     # -- what it wants
 
@@ -271,6 +281,7 @@ class Services:
                     assert_never(effect)
 
     def _write(self, mounted: Mounted, written: EntryWritten, turn: Turn) -> None:
+        self._has_written = True
         try:
             self._footing.write(mounted.name, written.key, written.value, turn)
         except RequestError as error:

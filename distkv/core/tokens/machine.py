@@ -66,6 +66,7 @@ class TokenMachine:
         self._service: TokenService | None = None
         self._entries: Entries | None = None
         self._nodes: NetworkNodes | None = None
+        self._due_ms: int | None = None
         self._listed: tuple[NodeName, ...] = ()
         """The list of servers that the store had last."""
 
@@ -115,9 +116,7 @@ class TokenMachine:
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken."""
-        if self._consensus is None or self._service is None:
-            return None
-        return earliest(self._consensus.wake_ms(), self._service.wake_ms())
+        return self._due_ms
 
     # -- what happens
 
@@ -261,9 +260,11 @@ class TokenMachine:
             for effects in (consensus.effects, service.effects):
                 if effects.are_any:
                     self._do(effects.take(), turn)
-            if consensus.wake_ms() != 0:
+            due_ms = consensus.wake_ms()
+            if due_ms != 0:
                 break
             consensus.woken(turn.boot_ms)  # it has news for others, or for the service
+        self._due_ms = earliest(due_ms, service.wake_ms())
 
     def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
         for slot in effects.slots:

@@ -161,7 +161,7 @@ class Proxy:
     def wake_ms(self) -> int | None:
         """When `woken` has something to do; asked after each step, and kept for it."""
         where_ms = self._asked_where_ms + self._poll_ms if self._requests or self._others else None
-        found = earliest(self._again.next_ms(), self._claim_again.next_ms(), where_ms, self._refused_ms)
+        found = earliest(self._again.first_ms, self._claim_again.first_ms, where_ms, self._refused_ms)
         self._due_ms = found or 0
         return found
 

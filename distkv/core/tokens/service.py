@@ -107,9 +107,7 @@ class TokenService:
 
     def look(self, now_ms: int, wall: float | None = None) -> None:
         """Time passed, or the authority has changed. `wall` is what the clock on the wall says, in seconds."""
-        if wall is not None:
-            self._serving.set_wall(wall)
-        self._serving.look(now_ms)
+        self._serving.look(now_ms, wall)
         map = self._serving.map(now_ms)
         if map is not None and self._servers.heard(map, now_ms):
             self._proxy.map_changed(now_ms)

@@ -141,7 +141,7 @@ def test_keeps_are_answered_together_with_those_that_came_little_later() -> None
 def test_keep_is_answered_after_a_third_of_the_ttl_at_the_latest() -> None:
     office = Office()
     office.keep(1, 1000, wait_ms=10**6)
-    assert office.sessions.wake_ms() == 1000 + TTL_MS // 3
+    assert office.sessions.due_ms == 1000 + TTL_MS // 3
 
 
 def test_keep_is_answered_at_once_when_a_server_changed() -> None:

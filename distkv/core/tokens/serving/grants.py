@@ -87,8 +87,10 @@ class Grants:
         token = self._tokens.get(name)
         return None if token is None or not token.is_needed(now_ms) else token.handed(now_ms)
 
-    def wake_ms(self) -> int | None:
-        return earliest(self._alarms.next_ms(), self._unsure.wake_ms())
+    @property
+    def due_ms(self) -> int | None:
+        """When a wait or a delay is over, or somebody is to be asked whether a grant counts."""
+        return earliest(self._alarms.first_ms, self._unsure.due_ms)
 
     # -- what clients ask
 

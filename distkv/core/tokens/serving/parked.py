@@ -51,9 +51,10 @@ class ParkedQuestions:
         self._first_ms = min([since_ms for _, since_ms in self._found.values()], default=None)
         return found
 
-    def wake_ms(self, wait_ms: int) -> int | None:
-        """When one may have waited so long."""
-        return None if self._first_ms is None else self._first_ms + wait_ms
+    @property
+    def first_ms(self) -> int | None:
+        """Not after the first of the times since which they wait; None: none does."""
+        return self._first_ms
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -20,17 +20,13 @@ class ServingPatience:
         """When it last could grant; or when it started."""
         self._has_refused = False
         self._has_refused_sessions = False
+        self.due_ms: int | None = now_ms + lease_ms
+        """When somebody may have to be refused; only read."""
 
     def grants(self, now_ms: int) -> None:
         """It may grant now."""
-        self._sure_ms = now_ms
+        self._sure_ms, self.due_ms = now_ms, now_ms + self._lease_ms
         self._has_refused = self._has_refused_sessions = False
-
-    def wake_ms(self, led_ms: int) -> int | None:
-        """When somebody is to be refused. `led_ms`: until when this node leads, or led."""
-        if not self._has_refused:
-            return self._sure_ms + self._lease_ms
-        return None if self._has_refused_sessions else max(self._sure_ms, led_ms) + self._lease_ms
 
     def run_out(self, now_ms: int) -> bool:
         """Whether those who wait for tokens are to be refused now; that is said once."""
@@ -39,7 +35,10 @@ class ServingPatience:
         return is_over
 
     def run_out_for_sessions(self, now_ms: int, led_ms: int) -> bool:
-        """Whether those who ask the leader are; the same."""
-        is_over = not self._has_refused_sessions and now_ms >= max(self._sure_ms, led_ms) + self._lease_ms
+        """Whether those who ask the leader are; the same. `led_ms`: until when this node leads, or led."""
+        end_ms = max(self._sure_ms, led_ms) + self._lease_ms
+        is_over = not self._has_refused_sessions and now_ms >= end_ms
         self._has_refused_sessions |= is_over
+        if self._has_refused:
+            self.due_ms = None if self._has_refused_sessions else end_ms
         return is_over

@@ -115,7 +115,7 @@ class ServedToken:
     def due_ms(self, now_ms: int) -> int | None:
         """When a wait or a delay is over; None: nothing waits."""
         free_ms = self.free_ms if now_ms < self.free_ms else None
-        return earliest(free_ms, *(one.until_ms for one in self.queue.values()))
+        return earliest(free_ms, *[one.until_ms for one in self.queue.values()]) if self.queue else free_ms
 
     def refusal(self, limits: ServingSettings, tokens: int, waiters: int) -> BusyError | None:
         """Why nobody may join the queue, with so many tokens at the server and so many who wait there; None: who wants

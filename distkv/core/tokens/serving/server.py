@@ -138,28 +138,29 @@ class TokenServing:
         self._leader.ask(TellLoss(holder.session, (holder.epoch, holder.counter, token)), now_ms)
 
     def served(self, token: str) -> ServedToken:
-        """A token as it is known here, which is not to be changed."""
+        """See `Grants`."""
         return self._grants.served(token)
 
     @property
     def claims(self) -> int:
         return self._survey.count
 
-    def set_wall(self, wall: float) -> None:
-        """What the clock on the wall says, for people."""
-        self._grants.wall = wall
-
     def wake_ms(self) -> int | None:
         """When it wants to be woken; asked after each step, and kept for `look`."""
-        patience_ms = None if self._state is None else self._patience.wake_ms(self._led_ms)
-        own_ms = earliest(self._again_ms, self._quiet_ms if self._is_quiet else None, patience_ms)
-        parked_ms, grants_ms = self._parked.wake_ms(self._settings.lease_ms), self._grants.wake_ms()
-        found = earliest(grants_ms, self._sessions.wake_ms(), self._survey.wake_ms(), parked_ms, own_ms)
+        parked_ms = self._parked.first_ms
+        late_ms = None if parked_ms is None else parked_ms + self._settings.lease_ms
+        quiet_ms = self._quiet_ms if self._is_quiet else None
+        patience_ms = None if self._state is None else self._patience.due_ms
+        found = earliest(
+            self._grants.due_ms, self._sessions.due_ms, self._survey.due_ms, self._again_ms, late_ms, quiet_ms,
+            patience_ms,
+        )  # fmt: skip
         self._due_ms = found or 0
         return found
 
-    def look(self, now_ms: int) -> None:
-        """Time passed, or the authority has changed, or somebody asked something."""
+    def look(self, now_ms: int, wall: float | None = None) -> None:
+        """Time passed, or the authority has changed, or somebody asked something. `wall`: see `Grants`."""
+        self._grants.wall = self._grants.wall if wall is None else wall
         state = self._authority.effective
         is_serving = self._quiet_ms <= now_ms < self._authority.grants_until_ms
         is_as_before = state is self._state and is_serving == self._was_serving and not self._sessions.may_look(now_ms)

@@ -41,7 +41,9 @@ class ServerChange:
         self._waiting: Final = dict[CallKey, ChangeWaiting]()
         self._look_ms = 0
 
-    def wake_ms(self) -> int | None:
+    @property
+    def due_ms(self) -> int | None:
+        """When it is looked next."""
         return self._look_ms if self._waiting else None
 
     def asked(self, call: CallKey, question: ChangeServers, now_ms: int) -> None:

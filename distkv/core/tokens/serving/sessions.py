@@ -124,9 +124,11 @@ class Sessions:
 
     # -- when
 
-    def wake_ms(self) -> int | None:
-        ends_ms = self._ends.next_ms() if self._could_confirm else None
-        return earliest(self._waits.next_ms(), ends_ms, self._change.wake_ms())
+    @property
+    def due_ms(self) -> int | None:
+        """When `woken` has something to do."""
+        ends_ms = self._ends.first_ms if self._could_confirm else None
+        return earliest(self._waits.first_ms, ends_ms, self._change.due_ms)
 
     def leads(self, now_ms: int) -> bool:
         """Whether it may confirm and propose now."""

@@ -114,7 +114,8 @@ class Survey:
             if self._waiting is not None and session in self._open:
                 self._waiting[session] = None
 
-    def wake_ms(self) -> int | None:
+    @property
+    def due_ms(self) -> int | None:
         """When it may be over because time passed."""
         return self._free_ms if self._waiting is not None and not self._waiting else None
 

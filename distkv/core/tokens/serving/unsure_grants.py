@@ -45,6 +45,7 @@ class UnsureGrants:
         """Whether the answer to the last question counts still."""
         return (token, session) in self._asked
 
-    def wake_ms(self) -> int | None:
-        """When one is due."""
-        return self._alarms.next_ms()
+    @property
+    def due_ms(self) -> int | None:
+        """When one is."""
+        return self._alarms.first_ms
