@@ -36,7 +36,7 @@ def request_of(ask: Ask, replica: Replica) -> PeerRequest:
         case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
             return GetEvents(_SEQ, ranges, doubted, ticks, limit, replica.network_id)
         case AskPages(after=after, until=until, size=size):
-            return GetPages(_SEQ, after, until, size, replica.network_id)
+            return GetPages(_SEQ, size, after, until, replica.network_id)
         case AskSnapshot():
             return GetSnapshot(_SEQ, replica.name, replica.started, replica.settings.addr)
     assert_never(what)

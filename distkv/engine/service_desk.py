@@ -142,7 +142,7 @@ class ServiceDesk:
                 by_target.setdefault((registered.addr, tell.service), []).append(tell.body)
         for (addr, service), bodies in by_target.items():
             for part in _cut(bodies):
-                request = NodeTell(1, service, replica.name, replica.life or 0, replica.network_id, part, is_quiet=True)
+                request = NodeTell(1, service, replica.name, replica.life or 0, part, replica.network_id, is_quiet=True)
                 self._caller.tell(addr, request, self._dropped)
 
     # -- inside

@@ -1,4 +1,4 @@
-"""What is asked about conflicts: the fields of `conflicts`, `restore` and `dismiss`, read and written.
+"""What is asked about conflicts: the fields of `conflicts`, `restore` and `dismiss`, declared.
 
 Knows: these fields.  Does not know frames, nor what a decision does.
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from distkv.errors import RequestError
 from distkv.model.event import Link, read_tick_text, tick_text
 from distkv.model.lean import lean_value
 from distkv.model.path import ROOT, Path
-from distkv.wire.fields import Fields, bad, chain_map, read_flag, read_int, read_link, read_map, read_path
-from distkv.wire.row import COUNT_MAX, AnyRow, RequestRow, read_nchain
+from distkv.wire.fields import bad, chain_map, read_link, read_map
+from distkv.wire.request_fields import COUNT, COUNT_FROM_1, FLAG, PATH, DeclaredFields, FieldKind, declared, refused
+from distkv.wire.row import AnyRow
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -61,64 +61,32 @@ class Dismiss:
 ConflictRequest: TypeAlias = GetConflicts | Restore | Dismiss
 """What is asked about conflicts."""
 
-# -- read and written ---------------------------------------------------------------------------------------------
+# -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _read_conflicts(seq: int, fields: Fields, _: bytes) -> GetConflicts:
-    after = read_path(fields["after"]) if "after" in fields else None
-    limit = read_int(fields, "limit", COUNT_MAX, 1) if "limit" in fields else None
-    return GetConflicts(seq, _path(fields), after, limit, read_flag(fields, "closed"))
-
-
-def _read_restore(seq: int, fields: Fields, _: bytes) -> Restore:
-    return Restore(seq, *_decision(fields), read_flag(fields, "closed"))
-
-
-def _read_dismiss(seq: int, fields: Fields, _: bytes) -> Dismiss:
-    if "closed" in fields:
-        raise RequestError("the field 'closed' is for 'restore': what is closed cannot be dismissed")
-    return Dismiss(seq, *_decision(fields))
-
-
-def _write_conflicts(request: GetConflicts, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["path"] = request.path.names
-    if request.after is not None:
-        fields["after"] = request.after.names
-    if request.limit is not None:
-        fields["limit"] = request.limit
-    if request.closed:
-        fields["closed"] = True
-
-
-def _write_decision(request: Restore | Dismiss, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"path": request.path.names, "id": tick_text(*request.loser)}
-    if request.head is not None:
-        fields["chain"] = chain_map((request.head,), truncated=True)
-    if request.nchain:
-        fields["nchain"] = request.nchain
-    if isinstance(request, Restore) and request.closed:
-        fields["closed"] = True
-
-
-def _decision(fields: Fields) -> tuple[Link, Link | None, Path, int]:
-    id = fields.get("id")
-    loser = read_tick_text(id) if type(id) is str else None
+def _read_loser(value: object, name: str) -> Link:
+    loser = read_tick_text(value) if type(value) is str else None
     if loser is None:
-        raise bad("id", "the id of a change, such as 'a:12' or 'a:7.12'", id)
-    head = None
-    if "chain" in fields:
-        link = read_map(fields["chain"], "chain")
-        head = read_link(link.get("node"), link.get("tick"), "chain")
-    nchain = read_nchain(fields)
-    return loser, head, _path(fields), nchain
+        raise bad(name, "the id of a change, such as 'a:12' or 'a:7.12'", value)
+    return loser
 
 
-def _path(fields: Fields) -> Path:
-    return read_path(fields["path"]) if "path" in fields else ROOT
+def _read_head(value: object, name: str) -> Link:
+    link = read_map(value, name)
+    return read_link(link.get("node"), link.get("tick"), name)
 
+
+_DECISION: Final[DeclaredFields] = {
+    "id": FieldKind(_read_loser, lambda loser: tick_text(*loser)),
+    "chain": FieldKind(_read_head, lambda head: chain_map((head,), truncated=True)),
+    "path": PATH,
+    "nchain": COUNT,
+}
 
 ROWS: Final[tuple[AnyRow[ConflictRequest], ...]] = (
-    RequestRow("conflicts", GetConflicts, _read_conflicts, _write_conflicts),
-    RequestRow("restore", Restore, _read_restore, _write_decision),
-    RequestRow("dismiss", Dismiss, _read_dismiss, _write_decision),
-)
+    declared("conflicts", GetConflicts, {"path": PATH, "after": PATH, "limit": COUNT_FROM_1, "closed": FLAG}),
+    declared("restore", Restore, {**_DECISION, "closed": FLAG}),
+    declared("dismiss", Dismiss, {
+        **_DECISION, "closed": refused("closed", "is for 'restore': what is closed cannot be dismissed"),
+    }),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is asked about a node itself: its state, its nodes, its archive; `trace`, `stop`, `ping`.  Read and written.
+"""What is asked about a node itself: its state, its nodes, its archive; `trace`, `stop`, `ping`.  Declared.
 
 Knows: the fields of these.  Does not know frames, nor what becomes of a request.
 
@@ -11,8 +11,9 @@ from typing import Final, TypeAlias
 
 from distkv.model.event import NodeName
 from distkv.model.lean import lean_value
-from distkv.wire.fields import Fields, bad, read_flag, read_int, read_node
-from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When, bare
+from distkv.wire.fields import bad
+from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared, whole_number
+from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, When
 
 ASIDE_ID_MAX: Final = 1000
 """Characters of what names something that is set aside."""
@@ -89,51 +90,24 @@ NodeRequest: TypeAlias = (
 )
 """What is asked about a node itself."""
 
-# -- read and written ---------------------------------------------------------------------------------------------
+# -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _read_scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:
-    return LookForDamage(seq, read_flag(fields, "fast"), read_flag(fields, "drop"))
+def _read_id(value: object, name: str) -> str:
+    if not isinstance(value, str) or len(value) > ASIDE_ID_MAX:
+        raise bad(name, "a text of 'aside list'", value)
+    return value
 
 
-def _write_scrub(request: LookForDamage, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"fast": request.fast, "drop": request.drop}
-
-
-def _read_stop(seq: int, fields: Fields, _: bytes) -> Stop:
-    return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
-
-
-def _write_stop(request: Stop, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["task"] = request.task
-
-
-def _read_retire_node(seq: int, fields: Fields, _: bytes) -> RetireNodeRequest:
-    return RetireNodeRequest(seq, read_node(fields.get("node"), "node"), read_flag(fields, "force"))
-
-
-def _write_retire_node(request: RetireNodeRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"node": request.node, "force": request.force}
-
-
-def _read_aside(seq: int, fields: Fields, _: bytes) -> DecideAside:
-    id = fields.get("id")
-    if not isinstance(id, str) or len(id) > ASIDE_ID_MAX:
-        raise bad("id", "a text of 'aside list'", id)
-    return DecideAside(seq, id, read_flag(fields, "drop"))
-
-
-def _write_aside(request: DecideAside, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"id": request.id, "drop": request.is_dropped}
-
+_ALWAYS: Final = When.ALWAYS
 
 ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
-    bare("backup", Backup, Backup, ReplyForm.LONG),
-    RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub, ReplyForm.LONG, When.ALWAYS),
-    bare("trace", TraceSteps, TraceSteps, ReplyForm.OPEN),
-    RequestRow("stop", Stop, _read_stop, _write_stop, when=When.ALWAYS),
-    bare("get_state", GetState, GetState, ReplyForm.SIMPLE),
-    RequestRow("retire_node", RetireNodeRequest, _read_retire_node, _write_retire_node),
-    RequestRow("aside", DecideAside, _read_aside, _write_aside, when=When.ALWAYS),
-    bare("ping", PingRequest, PingRequest, ReplyForm.SIMPLE),
+    declared("backup", Backup, form=ReplyForm.LONG, when=_ALWAYS),
+    declared("scrub", LookForDamage, {"fast": FLAG, "drop": FLAG}, ReplyForm.LONG, _ALWAYS),
+    declared("trace", TraceSteps, form=ReplyForm.OPEN, when=_ALWAYS),
+    declared("stop", Stop, {"task": whole_number(SEQ_MAX, 1)}, when=_ALWAYS),
+    declared("get_state", GetState, when=_ALWAYS),
+    declared("retire_node", RetireNodeRequest, {"node": NODE, "force": FLAG}),
+    declared("aside", DecideAside, {"id": FieldKind(_read_id), "drop": FLAG}, when=_ALWAYS),
+    declared("ping", PingRequest, when=_ALWAYS),
 )

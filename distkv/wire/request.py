@@ -52,10 +52,10 @@ class GetPages:
     """A peer compares trees: what the paths behind `after`, up to `until`, come to."""
 
     seq: int
-    after: Path | None
-    until: Path | None
     size: int
     """How many paths a page has."""
+    after: Path | None = None
+    until: Path | None = None
     network: bytes | None = None
     """As that of `GetEvents`."""
 
@@ -148,10 +148,10 @@ class NodeTell:
     node: NodeName
     """The node that says it, and its life."""
     life: int
-    network: bytes | None
-    """A node of another network refuses; None: whichever it is."""
     bodies: tuple[bytes, ...]
     """Each by itself, in the order in which they were said."""
+    network: bytes | None = None
+    """A node of another network refuses; None: whichever it is."""
     is_quiet: bool = False
     """Whether no answer is wanted when it is taken."""
 

@@ -1,6 +1,6 @@
 """The row of a request: its action, its type, how its fields are read and written, when and how it is answered.
 
-Knows: the form of a row, and rows of requests with hardly any fields.  Does not know the others, nor frames.
+Knows: the form of a row.  Does not know which requests there are, nor frames.
 
 Invariant: `read` reads what `write` wrote as the same request.
 """
@@ -15,9 +15,8 @@ import attrs
 
 from distkv.errors import RequestError
 from distkv.model.event import TICK_MAX
-from distkv.model.path import Path
 from distkv.wire import packing
-from distkv.wire.fields import Fields, read_int, read_path
+from distkv.wire.fields import Fields, read_int
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found", covariant=True)
@@ -75,20 +74,6 @@ class RequestRow(Generic[Asked, Found]):
 
 AnyRow: TypeAlias = RequestRow[Any, Found]
 """Of one of several requests; `Found` are all of them."""
-
-
-def bare(action: str, type: type[Asked], make: Callable[[int], Asked], form: ReplyForm) -> RequestRow[Asked, Asked]:
-    """A request without fields, about the node itself: it is answered in every state."""
-    return RequestRow(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None, form, When.ALWAYS)
-
-
-def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> RequestRow[Asked, Asked]:
-    """A request with a path, and nothing else."""
-
-    def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
-        fields["path"] = request.path.names
-
-    return RequestRow(action, type, lambda seq, fields, _: make(seq, read_path(fields.get("path"))), write)
 
 
 # -- what several requests have to check --------------------------------------------------------------------------

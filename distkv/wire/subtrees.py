@@ -1,4 +1,4 @@
-"""What is asked about a part of the tree: `get_tree`, `list`, `delete_tree` and `watch`, read and written.
+"""What is asked about a part of the tree: `get_tree`, `list`, `delete_tree` and `watch`, declared.
 
 Knows: the fields of these.  Does not know frames, nor what becomes of a request.
 
@@ -12,8 +12,18 @@ from typing import Final, TypeAlias
 from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire.fields import Fields, read_flag, read_int, read_path, shown
-from distkv.wire.row import COUNT_MAX, AnyRow, ReplyForm, RequestRow, of_path, read_nchain
+from distkv.wire.fields import read_int, shown
+from distkv.wire.request_fields import (
+    COUNT,
+    COUNT_FROM_1,
+    FLAG,
+    PATH,
+    DeclaredFields,
+    FieldKind,
+    declared,
+    read_path_of,
+)
+from distkv.wire.row import COUNT_MAX, AnyRow, ReplyForm
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -72,74 +82,27 @@ class Watch:
 TreeRequest: TypeAlias = GetTree | ListNames | DeleteTree | Watch
 """What is asked about a part of the tree."""
 
-# -- read and written ---------------------------------------------------------------------------------------------
+# -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _read_get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
-    path = read_path(fields.get("path"))
-    low, high = _depths(fields)
-    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
-    return GetTree(seq, path, low, high, read_nchain(fields), limit)
+def _read_since(value: object, name: str) -> bytes | None:
+    if value is not None and type(value) is not bytes:
+        raise RequestError(f"the field '{name}' must be a token that a watch gave, not {shown(value)}")
+    return value
 
 
-def _read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
-    since = fields.get("since")
-    if since is not None and type(since) is not bytes:
-        raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
-    low, high = _depths(fields)
-    missed = read_flag(fields, "missed")
-    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high, missed)
+def _depth(highest: int) -> FieldKind:
+    return FieldKind(lambda fields, name: min(read_int(fields, name, COUNT_MAX), highest), of_fields=True)
 
 
-def _read_list(seq: int, fields: Fields, _: bytes) -> ListNames:
-    limit = read_int(fields, "limit", COUNT_MAX, low=1) if "limit" in fields else None
-    after = read_path([fields["after"]]) if "after" in fields else None
-    return ListNames(seq, read_path(fields.get("path")), limit, after)
-
-
-def _write_get_tree(request: GetTree, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    _write_place(request, fields)
-    if request.nchain:
-        fields["nchain"] = request.nchain
-    if request.limit is not None:
-        fields["limit"] = request.limit
-
-
-def _write_watch(request: Watch, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    _write_place(request, fields)
-    if request.fetch:
-        fields["fetch"] = True
-    if request.since is not None:
-        fields["since"] = request.since
-    if request.missed:
-        fields["missed"] = True
-
-
-def _write_list(request: ListNames, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["path"] = request.path.names
-    if request.limit is not None:
-        fields["limit"] = request.limit
-    if request.after is not None:
-        fields["after"] = request.after.names[0]
-
-
-def _depths(fields: Fields) -> tuple[int, int]:
-    low = read_int(fields, "min_depth", COUNT_MAX) if "min_depth" in fields else 0
-    high = read_int(fields, "max_depth", COUNT_MAX) if "max_depth" in fields else NAMES_MAX
-    return min(low, NAMES_MAX + 1), min(high, NAMES_MAX)
-
-
-def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
-    fields["path"] = request.path.names
-    if request.min_depth:
-        fields["min_depth"] = request.min_depth
-    if request.max_depth < NAMES_MAX:
-        fields["max_depth"] = request.max_depth
-
+_DEPTHS: Final[DeclaredFields] = {"min_depth": _depth(NAMES_MAX + 1), "max_depth": _depth(NAMES_MAX)}
+_AFTER: Final = FieldKind(lambda value, name: read_path_of([value], name), lambda path: path.names[0])
 
 ROWS: Final[tuple[AnyRow[TreeRequest], ...]] = (
-    RequestRow("get_tree", GetTree, _read_get_tree, _write_get_tree, ReplyForm.LONG),
-    RequestRow("list", ListNames, _read_list, _write_list),
-    of_path("delete_tree", DeleteTree, DeleteTree),
-    RequestRow("watch", Watch, _read_watch, _write_watch, ReplyForm.OPEN),
-)
+    declared("get_tree", GetTree, {"path": PATH, **_DEPTHS, "nchain": COUNT, "limit": COUNT}, ReplyForm.LONG),
+    declared("list", ListNames, {"path": PATH, "limit": COUNT_FROM_1, "after": _AFTER}),
+    declared("delete_tree", DeleteTree, {"path": PATH}),
+    declared("watch", Watch, {
+        "path": PATH, "fetch": FLAG, "since": FieldKind(_read_since), **_DEPTHS, "missed": FLAG,
+    }, ReplyForm.OPEN),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What clients ask about tokens: sessions, acquire and release, data, lists, watches; read and written.
+"""What clients ask about tokens: sessions, acquire and release, data, lists, watches; declared.
 
 Knows: the fields of these.  Does not know frames, nor what becomes of a request.
 
@@ -7,15 +7,16 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.model.lean import lean_value
 from distkv.wire import packing
-from distkv.wire.fields import Fields, read_flag, read_int, read_seconds
-from distkv.wire.row import WAIT_S_MAX, AnyRow, ReplyForm, RequestRow
+from distkv.wire.fields import Fields, read_flag, read_int
+from distkv.wire.request_fields import FLAG, WAIT, FieldGroup, FieldKind, declared, seconds, whole_number
+from distkv.wire.row import AnyRow, ReplyForm
 from distkv.wire.services import ServiceRequest
 from distkv.wire.token_fields import (
     Ticket,
@@ -187,49 +188,43 @@ TokenRequest: TypeAlias = (
 OneTokenRequest: TypeAlias = TokenAcquire | TokenRelease | TokenData | TokenShow | TokenBreak
 """What the server of the token answers."""
 
-# -- read and written ---------------------------------------------------------------------------------------------
+# -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _wait(fields: Fields) -> float | None:
-    return read_seconds(fields, "wait", WAIT_S_MAX) if "wait" in fields else None
+def _numbers(attribute: str) -> FieldGroup:
+    """Epoch and counter."""
+
+    def read(fields: Fields, _: bytes) -> tuple[object]:
+        return ((read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)),)
+
+    def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
+        fields["epoch"], fields["counter"] = getattr(request, attribute)
+
+    return FieldGroup((attribute,), read, write)
 
 
-def _read_open(seq: int, fields: Fields, _: bytes) -> TokenOpen:
-    ttl_s = read_seconds(fields, "ttl", TTL_S_MAX) if "ttl" in fields else None
-    return TokenOpen(seq, ttl_s, read_seconds(fields, "grace", WAIT_S_MAX) if "grace" in fields else 0.0)
+def _read_data(_: Fields, frame: bytes) -> tuple[bytes | None]:
+    return (read_data(frame),)
 
 
-def _write_open(request: TokenOpen, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    if request.ttl_s is not None:
-        fields["ttl"] = request.ttl_s
-    if request.grace_s:
-        fields["grace"] = request.grace_s
+def _read_new_data(fields: Fields, frame: bytes) -> tuple[bytes | None]:
+    if "data" not in fields:
+        raise RequestError("the field 'data' is missing: give a value, or null for none")
+    return (read_data(frame),)
 
 
-def _read_close(seq: int, fields: Fields, _: bytes) -> TokenClose:
-    return TokenClose(seq, read_session(fields.get("session")))
+def _write_data(request: TokenAcquire | TokenData, _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw["data"] = NIL if request.data is None else request.data
 
 
-def _write_close(request: TokenClose, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["session"] = request.session
-
-
-def _read_keep(seq: int, fields: Fields, frame: bytes) -> TokenKeep:
+def _read_held(fields: Fields, frame: bytes) -> tuple[tuple[HeldToken, ...]]:
     from distkv.wire.held_tokens import read_held
 
-    version = read_int(fields, "version", FENCE_MAX)
-    held = read_held(fields.get("held"), frame)
-    turn, heard = (read_int(fields, name, FENCE_MAX) if name in fields else 0 for name in ("turn", "heard"))
-    return TokenKeep(seq, read_session(fields.get("session")), version, held, _wait(fields), turn, heard)
+    return (read_held(fields.get("held"), frame),)
 
 
-def _write_keep(request: TokenKeep, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-    fields |= {"session": request.session, "version": request.version}
+def _write_held(request: TokenKeep, _: dict[str, object], raw: dict[str, bytes]) -> None:
     raw["held"] = packing.array_header(len(request.held)) + b"".join(map(_packed_held, request.held))
-    if request.turn:
-        fields |= {"turn": request.turn, "heard": request.heard}
-    if request.wait_s is not None:
-        fields["wait"] = request.wait_s
 
 
 def _packed_held(held: HeldToken) -> bytes:
@@ -241,144 +236,54 @@ def _packed_held(held: HeldToken) -> bytes:
     return packing.pack_map(fields, {} if held.data is None else {"data": held.data})
 
 
-def _read_acquire(seq: int, fields: Fields, frame: bytes) -> TokenAcquire:
-    return TokenAcquire(
-        seq,
-        read_session(fields.get("session")),
-        read_token(fields.get("token")),
-        read_flag(fields, "shared"),
-        _wait(fields),
-        read_data(frame) if "data" in fields else None,
-        read_ticket(fields["ticket"]) if "ticket" in fields else None,
-        _read_numbers(fields),
-        read_flag(fields, "keep_data"),
-    )
-
-
-def _write_acquire(request: TokenAcquire, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-    fields |= {"session": request.session, "token": request.token}
-    if request.is_shared:
-        fields["shared"] = True
-    if request.wait_s is not None:
-        fields["wait"] = request.wait_s
-    if request.data is not None:
-        raw["data"] = request.data
-    if request.ticket is not None:
-        fields["ticket"] = ticket_text(request.ticket)
-    if request.before is not None:
-        fields["epoch"], fields["counter"] = request.before
-    if request.keeps_data:
-        fields["keep_data"] = True
-
-
-def _read_numbers(fields: Fields) -> tuple[int, int] | None:
-    if "epoch" in fields or "counter" in fields:
-        return read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)
-    return None
-
-
-def _read_release(seq: int, fields: Fields, _: bytes) -> TokenRelease:
-    session, token = read_session(fields.get("session")), read_token(fields.get("token"))
-    return TokenRelease(seq, session, token, _read_numbers(fields))
-
-
-def _write_release(request: TokenRelease, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"session": request.session, "token": request.token}
-    if request.fence is not None:
-        fields["epoch"], fields["counter"] = request.fence
-
-
-def _read_data(seq: int, fields: Fields, frame: bytes) -> TokenData:
-    if "data" not in fields:
-        raise RequestError("the field 'data' is missing: give a value, or null for none")
-    session, token = read_session(fields.get("session")), read_token(fields.get("token"))
-    change = read_int(fields, "change", FENCE_MAX, 1) if "change" in fields else 0
-    keeps_data = read_flag(fields, "keep_data")
-    return TokenData(seq, session, token, read_data(frame), _read_numbers(fields), change, keeps_data)
-
-
-def _write_data(request: TokenData, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-    fields |= {"session": request.session, "token": request.token}
-    raw["data"] = NIL if request.data is None else request.data
-    if request.fence is not None:
-        fields["epoch"], fields["counter"] = request.fence
-    if request.change:
-        fields["change"] = request.change
-    if request.keeps_data:
-        fields["keep_data"] = True
-
-
-def _read_show(seq: int, fields: Fields, _: bytes) -> TokenShow:
-    return TokenShow(seq, read_token(fields.get("token")))
-
-
-def _read_break(seq: int, fields: Fields, _: bytes) -> TokenBreak:
-    return TokenBreak(seq, read_token(fields.get("token")), _read_numbers(fields))
-
-
-def _write_break(request: TokenBreak, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["token"] = request.token
-    if request.fence is not None:
-        fields["epoch"], fields["counter"] = request.fence
-
-
-def _write_token(request: TokenShow, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["token"] = request.token
-
-
-def _read_list(seq: int, fields: Fields, _: bytes) -> TokenList:
-    limit = read_int(fields, "limit", PAGE_MAX, 1) if "limit" in fields else PAGE_MAX
-    return TokenList(seq, read_prefix(fields, "prefix"), limit, read_prefix(fields, "after"))
-
-
-def _write_list(request: TokenList, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"prefix": request.prefix, "limit": request.limit, "after": request.after}
-
-
-def _read_watch(seq: int, fields: Fields, _: bytes) -> TokenWatch:
-    return TokenWatch(seq, read_prefix(fields, "prefix"))
-
-
-def _write_watch(request: TokenWatch, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["prefix"] = request.prefix
-
-
-def _read_reset(seq: int, fields: Fields, _: bytes) -> TokenReset:
+def _read_force(fields: Fields, _: bytes) -> tuple[()]:
     if not read_flag(fields, "force"):
         raise RequestError("the field 'force' must be true: a reset may let two sessions hold one token")
-    return TokenReset(seq, read_list_of_servers(fields["servers"]) if "servers" in fields else ())
+    return ()
 
 
-def _write_reset(request: TokenReset, fields: dict[str, object], _: dict[str, bytes]) -> None:
+def _write_force(_: TokenReset, fields: dict[str, object], __: dict[str, bytes]) -> None:
     fields["force"] = True
-    if request.servers:
-        fields["servers"] = [*request.servers]
-
-
-def _read_set_servers(seq: int, fields: Fields, _: bytes) -> TokenSetServers:
-    return TokenSetServers(seq, read_list_of_servers(fields.get("servers")), _wait(fields))
-
-
-def _write_set_servers(request: TokenSetServers, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["servers"] = [*request.servers]
-    if request.wait_s is not None:
-        fields["wait"] = request.wait_s
 
 
 _LATER: Final = ReplyForm.LATER
+_SESSION: Final = FieldKind(read_session)
+_TOKEN: Final = FieldKind(read_token)
+_PREFIX: Final = FieldKind(read_prefix, of_fields=True)
+_NUMBER: Final = whole_number(FENCE_MAX)
+_SERVERS: Final = FieldKind(lambda value, _: read_list_of_servers(value), list)
+_DATA: Final = FieldGroup(("data",), _read_data, _write_data)
 
 TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
-    RequestRow("token_open", TokenOpen, _read_open, _write_open, _LATER),
-    RequestRow("token_close", TokenClose, _read_close, _write_close, _LATER),
-    RequestRow("token_keep", TokenKeep, _read_keep, _write_keep, _LATER),
-    RequestRow("token_acquire", TokenAcquire, _read_acquire, _write_acquire, _LATER),
-    RequestRow("token_release", TokenRelease, _read_release, _write_release, _LATER),
-    RequestRow("token_data", TokenData, _read_data, _write_data, _LATER),
-    RequestRow("token_show", TokenShow, _read_show, _write_token, _LATER),
-    RequestRow("token_list", TokenList, _read_list, _write_list, _LATER),
-    RequestRow("token_watch", TokenWatch, _read_watch, _write_watch, ReplyForm.OPEN),
-    RequestRow("token_break", TokenBreak, _read_break, _write_break, _LATER),
-    RequestRow("token_servers", TokenServers, lambda seq, _, __: TokenServers(seq), lambda _, __, ___: None, _LATER),
-    RequestRow("token_set_servers", TokenSetServers, _read_set_servers, _write_set_servers, _LATER),
-    RequestRow("token_reset", TokenReset, _read_reset, _write_reset),
-)
+    declared("token_open", TokenOpen, {"ttl": seconds(TTL_S_MAX), "grace": WAIT}, _LATER),
+    declared("token_close", TokenClose, {"session": _SESSION}, _LATER),
+    declared("token_keep", TokenKeep, {
+        "session": _SESSION, "version": _NUMBER, "held": FieldGroup(("held",), _read_held, _write_held, is_needed=True),
+        "wait": WAIT, "turn": _NUMBER, "heard": _NUMBER,
+    }, _LATER),
+    declared("token_acquire", TokenAcquire, {
+        "session": _SESSION, "token": _TOKEN, "shared": FLAG, "wait": WAIT, "data": _DATA,
+        "ticket": FieldKind(lambda value, _: read_ticket(value), ticket_text), ("epoch", "counter"): _numbers("before"),
+        "keep_data": FLAG,
+    }, _LATER),
+    declared("token_release", TokenRelease, {
+        "session": _SESSION, "token": _TOKEN, ("epoch", "counter"): _numbers("fence"),
+    }, _LATER),
+    declared("token_data", TokenData, {
+        "session": _SESSION, "token": _TOKEN, "data": FieldGroup(("data",), _read_new_data, _write_data),
+        ("epoch", "counter"): _numbers("fence"), "change": whole_number(FENCE_MAX, 1), "keep_data": FLAG,
+    }, _LATER),
+    declared("token_show", TokenShow, {"token": _TOKEN}, _LATER),
+    declared("token_list", TokenList, {
+        "prefix": _PREFIX, "limit": whole_number(PAGE_MAX, 1), "after": _PREFIX,
+    }, _LATER),
+    declared("token_watch", TokenWatch, {"prefix": _PREFIX}, ReplyForm.OPEN),
+    declared("token_break", TokenBreak, {"token": _TOKEN, ("epoch", "counter"): _numbers("fence")}, _LATER),
+    declared("token_servers", TokenServers, form=_LATER),
+    declared("token_set_servers", TokenSetServers, {
+        "servers": _SERVERS, "wait": WAIT,
+    }, _LATER),
+    declared("token_reset", TokenReset, {
+        "force": FieldGroup((), _read_force, _write_force), "servers": _SERVERS,
+    }),
+)  # fmt: skip

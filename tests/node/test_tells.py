@@ -33,7 +33,7 @@ ADDR = "b:1"
 
 
 def tell(*bodies: bytes, service: str = "s") -> NodeTell:
-    return NodeTell(1, service, NodeName("a"), 0, b"12345678", bodies, is_quiet=True)
+    return NodeTell(1, service, NodeName("a"), 0, bodies, b"12345678", is_quiet=True)
 
 
 @attrs.define

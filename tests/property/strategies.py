@@ -330,7 +330,7 @@ request_kinds: Sequence[st.SearchStrategy[Request]] = (
         st.none() | st.integers(1, 20_000),
         st.none() | hashes,
     ),
-    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000), st.none() | hashes),
+    st.builds(GetPages, seqs, st.integers(1, 1000), st.none() | paths, st.none() | paths, st.none() | hashes),
     st.builds(
         EventsWait,
         seqs,
@@ -353,8 +353,8 @@ request_kinds: Sequence[st.SearchStrategy[Request]] = (
         st.text(min_size=1, max_size=8),
         node_names,
         lives,
-        st.none() | hashes,
         st.lists(st.binary(max_size=20), min_size=1, max_size=4).map(tuple),
+        st.none() | hashes,
         st.booleans(),
     ),
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),

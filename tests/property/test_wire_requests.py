@@ -21,6 +21,8 @@ from tests.property.strategies import mutated, odd_objects, request_kinds, reque
 pytestmark = pytest.mark.slow
 
 encoded = requests.map(encode_request)
+WITH_VALUES = {"value", "prev", "data", "ops"}
+"""Fields that hold stored values, in which much is allowed."""
 cuts = st.lists(st.integers(0, 400), max_size=12)
 
 
@@ -114,3 +116,18 @@ def test_request_with_anything_in_one_field_is_a_request_or_an_error_to_answer_w
     assert isinstance(fields, dict)
     fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(odd_objects)
     _check_answerable(packing.pack(fields))
+
+
+@pytest.mark.parametrize("kind", request_kinds, ids=map(str, range(len(request_kinds))))
+@given(data=st.data())
+@examples(8)
+def test_field_with_what_no_kind_takes_is_refused_by_its_name(
+    kind: st.SearchStrategy[Request], data: st.DataObject
+) -> None:
+    fields = packing.unpack(encode_request(data.draw(kind)))
+    assert isinstance(fields, dict)
+    name = data.draw(st.sampled_from(sorted(fields.keys() - {"seq"} - WITH_VALUES) or ["action"]))
+    fields[name] = packing.ExtType(77, b"")
+    found = decode_request(packing.pack(fields))
+    assert isinstance(found, BadRequest)
+    assert name in str(found.error)

@@ -13,8 +13,8 @@ import attrs
 from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.wire import packing
-from distkv.wire.fields import Fields, read_node
-from distkv.wire.row import ReplyForm, RequestRow
+from distkv.wire.request_fields import NODE, FieldKind, declared
+from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
 
 TEXT_CHARS_MAX: Final = 1000
@@ -68,27 +68,13 @@ class EchoChanged(ServiceItems):
     is_complete: bool = False
 
 
-def _text(fields: Fields, name: str) -> str:
-    text = fields.get(name)
-    if type(text) is not str or not text or len(text) > TEXT_CHARS_MAX:
+def _read_text(value: object, name: str) -> str:
+    if type(value) is not str or not value or len(value) > TEXT_CHARS_MAX:
         raise RequestError(f"the field {name!r} must be text of 1 to {TEXT_CHARS_MAX} characters")
-    return text
+    return value
 
 
-def _read_ask(seq: int, fields: Fields, _: bytes) -> EchoAsk:
-    return EchoAsk(seq, read_node(fields.get("node"), "node"), _text(fields, "text"))
-
-
-def _write_ask(request: EchoAsk, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"node": request.node, "text": request.text}
-
-
-def _read_name(seq: int, fields: Fields, _: bytes) -> EchoName:
-    return EchoName(seq, _text(fields, "name"), _text(fields, "text") if "text" in fields else None)
-
-
-def _write_name(request: EchoName, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"name": request.name} | ({} if request.text is None else {"text": request.text})
+_TEXT: Final = FieldKind(_read_text)
 
 
 def _reply_fields(reply: EchoHeard | EchoNamed) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
@@ -100,9 +86,9 @@ def _reply_fields(reply: EchoHeard | EchoNamed) -> tuple[Mapping[str, object], M
 FORM: Final = ServiceForm(
     "echo",
     (
-        RequestRow("echo_ask", EchoAsk, _read_ask, _write_ask, ReplyForm.LATER),
-        RequestRow("echo_name", EchoName, _read_name, _write_name, ReplyForm.LATER),
-        RequestRow("echo_watch", EchoWatch, lambda seq, _, __: EchoWatch(seq), lambda _, __, ___: None, ReplyForm.OPEN),
+        declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,
     when_off="this node has no echo: set chain.length to more than 2",
