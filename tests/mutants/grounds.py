@@ -6,8 +6,49 @@ from tests.mutants.broken import broken
 
 _GROUND = "tests/unit/core/test_ground.py"
 _SERVICES = "tests/unit/core/test_services.py"
+_ASKS = "tests/unit/core/test_own_asks.py"
 
 GROUNDS = (
+    broken(
+        "asked-before-it-began",
+        "a machine is never given an input before it began",
+        "core/ground/services.py",
+        "                self._begin(mounted, turn)\n",
+        "                self._begin(mounted, turn)\n                self._carry_out_own(mounted, turn)\n",
+        _ASKS,
+    ),
+    broken(
+        "asker-does-not-wait",
+        "what follows from a step of another service waits for what that kept",
+        "core/ground/services.py",
+        "        taken.always_waits = always_waits\n",
+        "",
+        _ASKS,
+    ),
+    broken(
+        "asks-without-bound",
+        "services that ask each other in a circle come to an end",
+        "core/ground/requests.py",
+        "        if count >= ASKS_MAX:",
+        "        if count < 0:",
+        _ASKS,
+    ),
+    broken(
+        "reply-after-withdrawal",
+        "nothing is replied to what was withdrawn",
+        "core/ground/requests.py",
+        "        self._keep(lambda one: not (one.service == asker and _is_reply(one.what, what.purpose)))\n",
+        "",
+        _ASKS,
+    ),
+    broken(
+        "steps-without-end",
+        "a service that asks again for ever goes on a moment later",
+        "core/ground/services.py",
+        "                requests.again_ms = turn.boot_ms + 1\n",
+        "",
+        _ASKS,
+    ),
     broken(
         "half-a-step",
         "of a step that fails nothing is done",

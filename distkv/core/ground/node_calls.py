@@ -33,7 +33,8 @@ from distkv.core.ground.call_parts import (
 )
 from distkv.core.ground.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, ServiceTurn
-from distkv.errors import DecodeError, DistkvError, PeerError, TooLargeError
+from distkv.core.ready import ServiceResult
+from distkv.errors import DecodeError, PeerError, TooLargeError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CALLS, CallMessage
 from distkv.wire.declared import pack
@@ -74,7 +75,10 @@ class Replied:
 
     purpose: object
     """What was given when it was asked."""
-    reply: bytes | DistkvError
+    reply: bytes | ServiceResult
+    """Bytes of a node; of another service what it would answer a client."""
+    is_last: bool = True
+    """False: there will be more, as soon as `ServiceTurn.go_on` asks for it."""
 
 
 CallInput: TypeAlias = NodeAsked | NodeGaveUp | Replied
@@ -111,14 +115,15 @@ class NodeCalls:
         self._parts: Final = KeptParts()
         self._handed: Final = set[CallKey]()
         """The questions of other nodes that the machine knows and has not answered."""
-        self._own: Final = deque[CallInput]()
-        """What this node asked or answered itself."""
+        self.own: Final = deque[CallInput]()
+        """What this node asked and answered itself, or what was refused at once: who carries it out takes it from here.
+        """
         self._turn = ServiceTurn("", 0, 0.0)
 
     # -- what the machine wants
 
     def take(self, what: AskedOfNode | AnsweredNode, turn: ServiceTurn) -> None:
-        """Ask a node, or answer one. The reply comes from `next_own`, `told` or `woken`."""
+        """Ask a node, or answer one. The reply comes from `own`, `told` or `woken`."""
         self._turn, self._is_used = turn, True
         if isinstance(what, AskedOfNode):
             self._ask(what)
@@ -126,12 +131,8 @@ class NodeCalls:
             self._answer(what)
 
     def reply(self, reply: Replied) -> None:
-        """Something else was refused; `next_own` has it."""
-        self._own.append(reply)
-
-    def next_own(self) -> CallInput | None:
-        """The next of what this node asked and answered itself, or what was refused at once."""
-        return self._own.popleft() if self._own else None
+        """Something else was refused; it is in `own`."""
+        self.own.append(reply)
 
     # -- what happens
 
@@ -201,10 +202,10 @@ class NodeCalls:
         asked = _Pending(what, self._turn.boot_ms + what.patience_ms, frames)
         if len(what.body) > BODY_BYTES_MAX:
             text = f"a question to a node has {len(what.body)} bytes; the limit is {BODY_BYTES_MAX}"
-            self._own.append(Replied(what.purpose, TooLargeError(text)))
+            self.own.append(Replied(what.purpose, TooLargeError(text)))
         elif what.node == self._me:
             self._asked[self._me, -self._last] = asked
-            self._own.append(NodeAsked(CallKey(self._me, self._boot, -self._last), what.body))
+            self.own.append(NodeAsked(CallKey(self._me, self._boot, -self._last), what.body))
         else:
             self._waiting.setdefault(what.node, deque()).append(asked)
             self._send(what.node)
@@ -220,7 +221,7 @@ class NodeCalls:
                 frame = self._parts.answer_frame(call, what.body, self._turn.boot_ms)
                 self._calls.answer(call, frame, waits=what.waits)
         elif (asked := self._asked.pop((call.peer, call.number), None)) is not None:
-            self._own.append(Replied(asked.what.purpose, what.body))
+            self.own.append(Replied(asked.what.purpose, what.body))
 
     def _send(self, peer: NodeName) -> None:
         """What there is room for now."""

@@ -26,8 +26,18 @@ from distkv.core.ground.machine import (
 )
 from distkv.core.ground.mounted import Mounted
 from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
+from distkv.core.ground.requests import Requests, WordWithin
 from distkv.core.ground.seen_nodes import SeenNodes
-from distkv.core.ground.turn import AnsweredNode, AskedOfNode, EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ground.turn import (
+    AnsweredNode,
+    AskContinued,
+    AskedOfNode,
+    AskedOfService,
+    AskWithdrawn,
+    EntryWritten,
+    ServiceTurn,
+    SlotKept,
+)
 from distkv.core.ready import (
     Answer,
     ForServices,
@@ -45,6 +55,9 @@ from distkv.model.invariant import must
 
 FIRST_MAX: Final = 1 << 40
 """The numbers of questions to other nodes begin at one of so many, so that nobody can guess them."""
+STEPS_MAX: Final = 1000
+"""So many steps follow from one input, because services answer themselves or each other; the rest comes a moment later,
+so that what asks itself for ever delays nobody else."""
 
 
 class Services:
@@ -65,8 +78,7 @@ class Services:
         self._was_stale = False
         self._failed: Final = set[str]()
         """The services that are off until the next start."""
-        self._open: Final[dict[int, str]] = {}
-        """The requests that are not answered, and whom they ask."""
+        self._requests: Final = Requests()
         self._has_written = False
         """Whether a service wrote into the store since the last input began."""
         self._ahead_ms = 0
@@ -86,16 +98,16 @@ class Services:
         mounted = self._mounted.get(what.service)
         self._ahead_ms, self._has_written = turn.boot_ms - turn.now_ms, False
         if isinstance(what, ServiceAsked):
-            self._open[what.id] = what.service
+            self._requests.open[what.id] = what.service
             refusal = self._refusal(what.service, mounted)
             if refusal is not None:
                 self._answer(Answer(what.id, refusal), turn)
                 return
         elif isinstance(what, ServiceWithdrawn):
-            if self._open.pop(what.id, None) is None:
+            if self._requests.open.pop(what.id, None) is None:
                 return  # it was answered meanwhile
         elif isinstance(what, ServiceContinued):
-            if what.id not in self._open:
+            if what.id not in self._requests.open:
                 return
         elif not self._admit(what, mounted, turn):
             return
@@ -138,6 +150,8 @@ class Services:
                 self._do_calls(mounted, turn, lambda calls, taken: calls.woken(taken))
             if machine_ms is not None and machine_ms <= turn.boot_ms:
                 self._carry_out(mounted, ServiceWoken(), turn)
+        if self._requests.again_ms is not None and self._requests.again_ms <= turn.boot_ms:
+            self._carry_out_all_own(turn)
 
     def wake_ms(self) -> int | None:
         """When one of them wants to be woken, by the monotonic clock, as far as the two clocks differ now."""
@@ -148,30 +162,28 @@ class Services:
     def _begin_or_end(self, turn: Turn, *, is_serving: bool) -> None:
         """Begin when clients are served from now on, and again whenever what was kept is void."""
         self._is_working, self._void_count = is_serving, self._slots.void_count
-        for id in list(self._open):
+        self._requests.clear()
+        for id in list(self._requests.open):
             self._answer(Answer(id, self._not_ready()), turn)
         if is_serving and self._mounted:
             self._footing.take_entry_changes()  # each looks at all there is when it begins
             self._nodes.look(turn.now_ms)
             for mounted in list(self._mounted.values()):
                 self._begin(mounted, turn)
+            self._carry_out_all_own(turn)
 
     def _begin(self, mounted: Mounted, turn: Turn) -> None:
         """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
         footing, name = self._footing, mounted.name
         slots = dict(self._slots.of(name))
         mounted.calls = self._new_calls(slots.pop(BOOT_SLOT, None))
-        ground = ServiceGround(
-            footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes
-        )
+        ground = ServiceGround(footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes)
         taken = ServiceTurn(name, turn.boot_ms, turn.wall)
         fault = fault_of(mounted.machine.begin, taken, ground)
         if fault is not None:
             self._turn_off(name, fault, turn)
         else:
             self._do(mounted, taken, turn)
-            self._carry_out_own(mounted, turn)
-        self._see_when_due(mounted)
 
     def _new_calls(self, kept: bytes | None = None) -> NodeCalls:
         footing = self._footing
@@ -206,19 +218,61 @@ class Services:
 
     def _carry_out(self, mounted: Mounted, what: ServiceInput, turn: Turn) -> None:
         self._step(mounted, what, turn)
-        while (own := mounted.calls.next_own()) is not None:  # as below; each input comes this way
-            self._step(mounted, own, turn)
+        if mounted.calls.own or self._requests.following:
+            self._carry_out_own(mounted, turn)
         self._see_when_due(mounted)
 
-    def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
-        """What it asked and answered itself meanwhile, and what follows from that."""
-        while (what := mounted.calls.next_own()) is not None:
-            self._step(mounted, what, turn)
+    def _carry_out_all_own(self, turn: Turn) -> None:
+        for mounted in list(self._mounted.values()):
+            if self._requests.again_ms is None or self._requests.again_ms <= turn.boot_ms:
+                self._carry_out_own(mounted, turn)
+            self._see_when_due(mounted)
 
-    def _step(self, mounted: Mounted, what: ServiceInput, turn: Turn) -> None:
+    def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
+        """What it asked and answered itself meanwhile, then what services asked and answered each other, and what
+        follows from that; soon again, when that is too much for one step."""
+        requests, left = self._requests, STEPS_MAX
+        requests.again_ms = None
+        while True:
+            if mounted.calls.own:
+                self._step(mounted, mounted.calls.own.popleft(), turn)
+            elif requests.following:
+                if mounted.name not in self._failed:
+                    mounted.note_due()
+                mounted = self._follow(requests.following.popleft(), turn) or mounted
+            else:
+                break
+            left -= 1
+            if not left:
+                requests.again_ms = turn.boot_ms + 1
+                turn.ready.note("service_steps_put_off", service=mounted.name)
+                break
+        if mounted.name not in self._failed:
+            mounted.note_due()
+
+    def _follow(self, word: WordWithin, turn: Turn) -> Mounted | None:
+        """A service hears what another one of this node wants of it, or answers it."""
+        name, what, id = word
+        mounted, is_open = self._mounted.get(name), self._requests.open
+        if isinstance(what, ServiceAsked):
+            is_open[id] = name
+            refusal = self._refusal(name, mounted)
+            if refusal is not None:
+                self._answer(Answer(id, refusal), turn)
+        elif isinstance(what, ServiceWithdrawn):
+            if is_open.pop(id, None) is None:
+                return None  # it was answered meanwhile
+        elif isinstance(what, ServiceContinued) and id not in is_open:
+            return None
+        if mounted is not None:
+            self._step(mounted, what, turn, always_waits=True)
+        return mounted
+
+    def _step(self, mounted: Mounted, what: ServiceInput, turn: Turn, *, always_waits: bool = False) -> None:
         if mounted.name in self._failed:
             return  # a moment ago
         taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+        taken.always_waits = always_waits
         fault = fault_of(mounted.machine.step, taken, what)
         if fault is not None:
             self._turn_off(mounted.name, fault, turn)
@@ -243,7 +297,8 @@ class Services:
         del self._mounted[name]
         self._failed.add(name)
         fault.note(turn, "service_failed", service=name)
-        for id in [id for id, service in self._open.items() if service == name]:
+        self._requests.gone(name)
+        for id in [id for id, service in self._requests.open.items() if service == name]:
             self._answer(Answer(id, self._off(name)), turn)
 
     def _off(self, name: str) -> InternalError:
@@ -256,7 +311,9 @@ class Services:
         """Of the others nothing has changed."""
         if mounted.name not in self._failed:
             mounted.note_due()
-        self._due_ms = min((one.due_ms for one in self._mounted.values() if one.due_ms is not None), default=None)
+        due_ms = min((one.due_ms for one in self._mounted.values() if one.due_ms is not None), default=None)
+        again_ms = self._requests.again_ms
+        self._due_ms = again_ms if due_ms is None or (again_ms is not None and again_ms < due_ms) else due_ms
 
     # -- what it wants
 
@@ -277,6 +334,12 @@ class Services:
                     self._do(mounted, after, turn)
                 case EntryWritten():
                     self._write(mounted, effect, turn)
+                case AskedOfService():
+                    self._requests.ask(mounted.name, effect)
+                case AskContinued():
+                    self._requests.go_on(mounted.name, effect)
+                case AskWithdrawn():
+                    self._requests.withdraw(mounted.name, effect)
                 case _:
                     assert_never(effect)
 
@@ -288,10 +351,14 @@ class Services:
             mounted.calls.reply(Replied(written.purpose, error))
 
     def _answer(self, answer: Answer, turn: Turn) -> None:
-        if answer.id in self._open:  # else it was withdrawn, or answered before
-            turn.ready.answers.append(answer)
+        requests = self._requests
+        if answer.id in requests.open:  # else it was withdrawn, or answered before
+            if answer.id > 0:
+                turn.ready.answers.append(answer)
+            else:
+                requests.answered(answer)
             if answer.is_last:
-                del self._open[answer.id]
+                del requests.open[answer.id]
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
@@ -299,4 +366,8 @@ class Services:
             mounted.calls.check()
             mounted.machine.check()
         must(self._mounted.keys().isdisjoint(self._failed), "what failed is off")
-        must(set(self._open.values()) <= self._mounted.keys(), "whoever waits, waits for a service that is there")
+        self._requests.check()
+        must(
+            set(self._requests.open.values()) <= self._mounted.keys(),
+            "whoever waits, waits for a service that is there",
+        )

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import attrs
 
 from distkv.core.ground.calls import CallKey
-from distkv.core.ready import Answer, Note, ServiceResult, ServiceTell
+from distkv.core.ready import Answer, Note, ServiceQuestion, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
 
 
@@ -54,7 +54,33 @@ class AnsweredNode:
     waits: bool = True
 
 
-Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | Answer | Note
+@attrs.frozen(slots=True)
+class AskedOfService:
+    """Another service of this node is asked something."""
+
+    service: str
+    request: ServiceQuestion
+    purpose: object
+
+
+@attrs.frozen(slots=True)
+class AskContinued:
+    """An answer to what was asked of another service was taken; there may be more."""
+
+    purpose: object
+
+
+@attrs.frozen(slots=True)
+class AskWithdrawn:
+    """What was asked of another service is not wanted any more."""
+
+    purpose: object
+
+
+OwnEffect: TypeAlias = AskedOfService | AskContinued | AskWithdrawn
+"""What a service wants of another one of its node."""
+
+Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | OwnEffect | Answer | Note
 
 
 @attrs.define(slots=True)
@@ -70,6 +96,9 @@ class ServiceTurn:
     """Seconds since 1970; only ever stored or shown."""
     effects: list[Effect] = attrs.field(factory=list)
     """In their order."""
+    always_waits: bool = False
+    """Whether all that leaves waits for the disk: the step follows from one of another service, which may have kept
+    something for it."""
 
     def keep(self, key: str, value: bytes | None) -> None:
         """Keep a value under a key, durably; None: not any more."""
@@ -78,12 +107,12 @@ class ServiceTurn:
     def tell(self, node: NodeName, body: bytes, *, waits: bool = True) -> None:
         """Tell the same service of another node something. It may get lost, and nobody hears of that. With
         `waits=False` it may leave before the disk has this step, and must promise nothing of it."""
-        self.effects.append(ServiceTell(node, self.service, body, waits))
+        self.effects.append(ServiceTell(node, self.service, body, waits or self.always_waits))
 
     def answer(self, id: int, result: ServiceResult, *, is_last: bool = True, waits: bool = True) -> None:
         """Answer a request, whose id `ServiceAsked` gave; nothing happens when nobody waits for it. `waits`: see
         `tell`."""
-        self.effects.append(Answer(id, result, is_last, waits))
+        self.effects.append(Answer(id, result, is_last, waits or self.always_waits))
 
     def ask_node(self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int) -> None:
         """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice. The
@@ -92,7 +121,22 @@ class ServiceTurn:
 
     def answer_node(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
         """Answer what `NodeAsked` asked; nothing happens when nobody waits for it. `waits`: see `tell`."""
-        self.effects.append(AnsweredNode(call, body, waits))
+        self.effects.append(AnsweredNode(call, body, waits or self.always_waits))
+
+    def ask(self, service: str, request: ServiceQuestion, purpose: object) -> None:
+        """Ask another service of this node, as a client of it would. Each answer comes as `Replied(purpose, ...)`, as
+        does why there is none: the service is absent, off or refuses, or too many requests wait. After an answer that
+        is not the last one, more come as soon as `go_on` asks for them. Nothing comes after `withdraw`, nor when this
+        machine began anew."""
+        self.effects.append(AskedOfService(service, request, purpose))
+
+    def go_on(self, purpose: object) -> None:
+        """The last answer to what was asked of another service was taken, and more can be."""
+        self.effects.append(AskContinued(purpose))
+
+    def withdraw(self, purpose: object) -> None:
+        """Nothing that was asked of another service for this purpose is wanted any more."""
+        self.effects.append(AskWithdrawn(purpose))
 
     def write(self, key: str, value: bytes, purpose: object = None) -> None:
         """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the

@@ -23,6 +23,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import DistkvError, NotFoundError
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
 from tests.proof.wire.echo import EchoAsk, EchoChanged, EchoHeard, EchoName, EchoNamed, EchoWatch
 
@@ -107,6 +108,7 @@ class Echo:
             case ServiceWithdrawn(id=id):
                 self._wakes.pop(id, None)
                 self._watches.pop(id, None)
+                self._can_take.discard(id)
                 self._open = {count: other for count, other in self._open.items() if other != id}
             case NodeTold(name=name, body=body):
                 self._told(turn, name, *body.split())
@@ -149,6 +151,9 @@ class Echo:
 
     def alike(self) -> Mapping[str, Setting]:
         return {"echo.length": self.length}
+
+    def check(self) -> None:
+        must(self._can_take <= self._watches.keys(), "who can take more, watches")
 
     # -- inside
 
