@@ -7,6 +7,8 @@ from tests.mutants.broken import broken
 _GROUND = "tests/unit/core/test_ground.py"
 _SERVICES = "tests/unit/core/test_services.py"
 _ASKS = "tests/unit/core/test_own_asks.py"
+_ROUTES = "tests/property/test_routes.py"
+_GATHERING = "tests/property/test_gathering.py"
 
 GROUNDS = (
     broken(
@@ -136,5 +138,45 @@ GROUNDS = (
         "        return before != (self.registered, self.alive)\n",
         "        return False\n",
         _GROUND,
+    ),
+    broken(
+        "stays-where-it-was",
+        "a request waits at no node that is not named any more",
+        "core/ground/routes.py",
+        "            self.stop(waits, [node for node in at if node not in nodes])\n",
+        "            pass\n",
+        _ROUTES,
+    ),
+    broken(
+        "late-answer-taken",
+        "what a node says of a request that was withdrawn from it counts no more",
+        "core/ground/routes.py",
+        "waits is None or waits.at.get(attempt.node) is not attempt",
+        "waits is None or attempt.node not in waits.at",
+        _ROUTES,
+    ),
+    broken(
+        "asked-twice-at-once",
+        "a request waits once at each node",
+        "core/ground/routes.py",
+        "            if node not in at:\n",
+        "            if node:\n",
+        _ROUTES,
+    ),
+    broken(
+        "behind-the-page",
+        "a list has nothing from behind the end of a page that is not the last one of its node",
+        "core/ground/gathering.py",
+        "names = sorted(name for name in items if last is None or name <= last)",
+        "names = sorted(items)",
+        _GATHERING,
+    ),
+    broken(
+        "gone-and-untold",
+        "a watch tells what a node has no more that tells anew all that it has",
+        "core/ground/gathering.py",
+        "if name not in there and node_of(name) == node]",
+        "if name not in there and node_of(name) != node]",
+        _GATHERING,
     ),
 )

@@ -24,8 +24,10 @@ class KnownServers:
     def __init__(self, names: tuple[NodeName, ...]) -> None:
         self._settings: Final = names
         self._listed: tuple[NodeName, ...] = ()
-        self.sure_ms: int | None = None
+        self.sure_ms = -(2**62)
         """When a server was heard last that may grant."""
+        self.changed = 0
+        """The newest change of servers that is known; 0: none."""
         self._map: TokenMap | None = None
         self._versions: Final = JumpLimit()
         self._state: TokenState | None = None
@@ -38,11 +40,6 @@ class KnownServers:
     def listed(self, names: Iterable[NodeName]) -> None:
         """The list that the store has."""
         self._listed = tuple(names)
-
-    @property
-    def changed(self) -> int:
-        """The newest change of servers that is known; 0: none."""
-        return 0 if self._map is None else self._map.changed
 
     @property
     def leader(self) -> NodeName | None:
@@ -81,7 +78,7 @@ class KnownServers:
         # Versions go on over a reset; terms do not, if the servers that were asked for it had lost their disks.
         if old is not None and (map.version, map.term) <= (old.version, old.term):
             return False
-        self._map = map
+        self._map, self.changed = map, map.changed
         if old is None or old.servers != map.servers or self._state is None:
             self._state = TokenState(map.term, map.version, map.leader, map.servers, {}, map.changed)
         return old is None or old.leader != map.leader or old.servers != map.servers

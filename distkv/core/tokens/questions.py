@@ -47,6 +47,8 @@ class ServerAnswered:
     result: TokenResult
     changed: int
     """The version of which that node knows."""
+    purpose: object
+    """What was given when it was asked."""
 
 
 QuestionEvent: TypeAlias = ServerAsked | ServerAnswered | QuestionGone
@@ -60,28 +62,33 @@ class Questions:
         self._boot: Final = boot
         self._effects: Final = effects
         self._calls: Final = Calls(boot, effects, first)
-        self._own: Final = set[int]()
-        """The numbers of the own questions that are not answered; they are negative, those of calls are not."""
+        self._purposes: Final = dict[int, object]()
+        """Of each question that is not answered, by its number. Those of own ones are negative, those of calls are
+        not."""
         self._last = 0
         self._events: Final = deque[QuestionEvent]()
 
     # -- the asking side
 
-    def ask(self, peer: NodeName, question: TokenQuestion, now_ms: int) -> int:
+    def ask(self, peer: NodeName, question: TokenQuestion, now_ms: int, purpose: object = None) -> int:
         """Ask a node, this one included; the number of the question."""
         if peer != self._me:
-            return self._calls.ask(peer, encode_question(question), now_ms)
+            number = self._calls.ask(peer, encode_question(question), now_ms)
+            self._purposes[number] = purpose
+            return number
         self._last -= 1
-        self._own.add(self._last)
+        self._purposes[self._last] = purpose
         self._events.append(ServerAsked(CallKey(peer, self._boot, self._last), question))
         return self._last
 
     def cancel(self, peer: NodeName, number: int) -> None:
         """The answer is not wanted any more; none will be told."""
+        if number not in self._purposes:
+            return
+        del self._purposes[number]
         if peer != self._me:
             self._calls.cancel(peer, number)
-        elif number in self._own:
-            self._own.remove(number)
+        else:
             self._events.append(QuestionGone(CallKey(peer, self._boot, number)))
 
     def is_anybody_silent(self, now_ms: int) -> bool:
@@ -95,9 +102,9 @@ class Questions:
         `waits` that of `effects.Tell`."""
         if call.peer != self._me:
             self._calls.answer(call, encode_answer(result, changed), waits=waits)
-        elif call.number in self._own:
-            self._own.remove(call.number)
-            self._events.append(ServerAnswered(call.number, call.peer, result, changed))
+        elif call.number in self._purposes:
+            purpose = self._purposes.pop(call.number)
+            self._events.append(ServerAnswered(call.number, call.peer, result, changed, purpose))
 
     def withdraw(self, call: CallKey) -> None:
         """An answer that was given is not true any more: it is not sent again."""
@@ -142,7 +149,7 @@ class Questions:
         except DecodeError as error:
             self._effects.note("token_answer_bad", peer=came.peer, reason=error.reason)
             result, changed = NotReadyError("a token server answered what could not be read: see its log"), 0
-        return ServerAnswered(came.number, came.peer, result, changed)
+        return ServerAnswered(came.number, came.peer, result, changed, self._purposes.pop(came.number, None))
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

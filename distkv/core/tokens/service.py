@@ -19,6 +19,7 @@ from distkv.core.tokens.effects import TokenAnswer, TokenEffects
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.proxy import Proxy
 from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
+from distkv.core.tokens.serving.handover import Giving
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.server import TokenServing
 from distkv.core.tokens.serving.session_shares import SessionShares
@@ -26,6 +27,7 @@ from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallMessage
+from distkv.wire.token_messages import AskHolding, TellLoss
 from distkv.wire.token_replies import TokenDone
 from distkv.wire.token_requests import TokenRequest, TokenReset
 
@@ -147,11 +149,10 @@ class TokenService:
                 serving.asked(call, question, now_ms)
             case QuestionGone(call=call):
                 serving.call_gone(call, now_ms)
+            case ServerAnswered(purpose=TellLoss() | AskHolding() | Giving() as purpose):
+                serving.answered(event, purpose, now_ms)
             case ServerAnswered():
-                if serving.asks(event):
-                    serving.answered(event, now_ms)
-                else:
-                    self._proxy.answered(event, now_ms)
+                self._proxy.answered(event, now_ms)
             case _:
                 assert_never(event)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.questions import Questions, ServerAnswered
+from distkv.core.tokens.questions import Questions
 from distkv.model.event import NodeName
 from distkv.wire.declared import pack
 from distkv.wire.token_messages import TakeTokens, TokenResult
@@ -33,8 +33,6 @@ class Giving:
     """Whether this server knows all of what it gives."""
     names: list[str]
     """Which are to go."""
-    number: int = 0
-    """Of the question that carries the piece."""
     piece: int = 0
     sent: int = 0
     """How many are in the pieces up to this one."""
@@ -78,11 +76,6 @@ class TokenHandOver:
     def clear(self) -> None:
         self._to.clear()
 
-    def asks(self, came: ServerAnswered) -> bool:
-        """Whether it answers a piece."""
-        giving = self._to.get(came.peer)
-        return giving is not None and giving.number == came.number
-
     def answered(self, name: NodeName, result: TokenResult, now_ms: int) -> bool:
         """Of the last piece that was sent; whether all is handed over. What was not taken is not under way any more."""
         giving = self._to[name]
@@ -97,7 +90,7 @@ class TokenHandOver:
 
     def _send_piece(self, name: NodeName, now_ms: int) -> None:
         giving = self._to[name]
-        giving.number = self._questions.ask(name, self._take_piece(giving, now_ms), now_ms)
+        self._questions.ask(name, self._take_piece(giving, now_ms), now_ms, giving)
 
     def _take_piece(self, giving: Giving, now_ms: int) -> TakeTokens:
         giving.piece += 1

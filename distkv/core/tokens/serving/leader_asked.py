@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from distkv.core.tokens.questions import Questions
+from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import AskHolding, TellLoss
 
@@ -23,7 +23,6 @@ class LeaderAsked:
         """`leader`: who leads, as far as this node knows."""
         self._questions: Final = questions
         self._leader: Final = leader
-        self._by_number: Final = dict[int, TellLoss | AskHolding]()
         self._under_way: Final = dict[TellLoss | AskHolding, tuple[NodeName, int]]()
 
     def ask(self, question: TellLoss | AskHolding, now_ms: int) -> None:
@@ -33,9 +32,7 @@ class LeaderAsked:
             return
         if old is not None:
             self._questions.cancel(*old)
-            del self._by_number[old[1]]
-        number = self._questions.ask(leader, question, now_ms)
-        self._by_number[number] = question
+        number = self._questions.ask(leader, question, now_ms, question)
         self._under_way[question] = leader, number
 
     def follow(self, now_ms: int) -> None:
@@ -44,16 +41,9 @@ class LeaderAsked:
         for question in [one for one in self._under_way if isinstance(one, AskHolding)]:
             self.ask(question, now_ms)
 
-    def asks(self, number: int) -> bool:
-        """Whether a question is one of these."""
-        return number in self._by_number
-
-    def take(self, number: int) -> TellLoss | AskHolding:
-        """It is answered; what it was about.
-
-        Raises:
-            KeyError: it is none of these.
-        """
-        question = self._by_number.pop(number)
-        del self._under_way[question]
-        return question
+    def take(self, question: TellLoss | AskHolding, came: ServerAnswered) -> bool:
+        """It is answered; False: by somebody who is not asked any more."""
+        is_it = self._under_way.get(question) == (came.peer, came.number)
+        if is_it:
+            del self._under_way[question]
+        return is_it

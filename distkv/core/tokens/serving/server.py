@@ -10,7 +10,7 @@ is not known yet waits, for a lease at the most (`no_quorum`); one for another s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.alarms import earliest
@@ -19,7 +19,7 @@ from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.known_servers import OwnMap
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.serving.grants import TOKEN_SLOT, Grants
-from distkv.core.tokens.serving.handover import TokenHandOver
+from distkv.core.tokens.serving.handover import Giving, TokenHandOver
 from distkv.core.tokens.serving.known_before import is_early, is_of_later_session, session_of
 from distkv.core.tokens.serving.leader_asked import LeaderAsked
 from distkv.core.tokens.serving.parked import ParkedQuestions
@@ -60,6 +60,8 @@ from distkv.wire.token_slots import decode_part, decode_token
 POSITION_BITS: Final = 20
 """By so many bits the positions of watches of one start are apart from those of the next."""
 AGAIN_MS: Final = 500
+ServingPurpose: TypeAlias = TellLoss | AskHolding | Giving
+"""What a server asks others for."""
 
 
 class TokenServing:
@@ -206,19 +208,17 @@ class TokenServing:
         self._grants.call_gone(call, now_ms)
         self._tell_watches()
 
-    def asks(self, came: ServerAnswered) -> bool:
-        """Whether the answer is to a question of this machine."""
-        return self._leader.asks(came.number) or self._hand_over.asks(came)
-
-    def answered(self, came: ServerAnswered, now_ms: int) -> None:
+    def answered(self, came: ServerAnswered, purpose: ServingPurpose, now_ms: int) -> None:
         """A server answers a question of this one."""
-        if self._leader.asks(came.number):
-            self._leader_answered(self._leader.take(came.number), came.result, now_ms)
-        elif self._hand_over.answered(came.peer, came.result, now_ms):
-            self._part.gave(came.peer)
-            self._forget_others()
-        elif self._hand_over.giving(came.peer) is None:
-            self._again_ms = now_ms + AGAIN_MS
+        if not isinstance(purpose, Giving):
+            if self._leader.take(purpose, came):
+                self._leader_answered(purpose, came.result, now_ms)
+        elif self._hand_over.giving(came.peer) is purpose:
+            if self._hand_over.answered(came.peer, came.result, now_ms):
+                self._part.gave(came.peer)
+                self._forget_others()
+            elif self._hand_over.giving(came.peer) is None:
+                self._again_ms = now_ms + AGAIN_MS
 
     def _leader_answered(self, question: TellLoss | AskHolding, result: TokenResult, now_ms: int) -> None:
         is_done = isinstance(result, TokenDone)

@@ -1,0 +1,151 @@
+"""What comes of one question to many nodes: the pages of a list, or how far a watch is at each of them.
+
+Knows: what each node has said.  Does not know which nodes are asked, nor when, nor what the items are.
+
+Invariant: a list has nothing from behind the end of a page that is not the last one of its node: what stands there is
+not known of all nodes. A watch tells an item as gone when a node was said to have it, and it is not among all that this
+node has. So nothing is lost when a node begins anew, or its part goes to another one: then each tells anew all that it
+has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from distkv.model.event import NodeName
+
+I = TypeVar("I")  # noqa: E741 - an item
+I_co = TypeVar("I_co", covariant=True)
+
+
+class ItemForm(Protocol[I]):
+    """What there is to know of items."""
+
+    def name_of(self, item: I) -> str:
+        """By this they are told apart, and ordered."""
+
+    def is_there(self, item: I) -> bool:
+        """Whether it says that there is something."""
+
+    def gone(self, name: str, node: NodeName) -> I:
+        """What says that there is nothing by this name, at this node."""
+
+
+class PartPage(Protocol[I_co]):
+    """What one node has of a list, in the order of names."""
+
+    @property
+    def items(self) -> Sequence[I_co]: ...
+    @property
+    def more(self) -> bool:
+        """Whether there are further ones, behind the last name."""
+
+
+class PartNews(Protocol[I_co]):
+    """What one node tells a watch."""
+
+    @property
+    def items(self) -> Sequence[I_co]: ...
+    @property
+    def position(self) -> int:
+        """Behind which to ask on."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this begins all that the node has."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is no more for now."""
+
+
+P = TypeVar("P", bound=PartPage[object])
+
+
+class GatheredPages(Generic[P]):
+    """Of one list."""
+
+    def __init__(self) -> None:
+        self.of: Final = dict[NodeName, P]()
+        """What came."""
+
+    def keep_only(self, nodes: Collection[NodeName]) -> None:
+        """Others are not asked any more."""
+        for node in [node for node in self.of if node not in nodes]:
+            del self.of[node]
+
+    def restart(self) -> None:
+        """All nodes are asked anew."""
+        self.of.clear()
+
+
+def merged(pages: Iterable[PartPage[I]], form: ItemForm[I], limit: int) -> tuple[tuple[I, ...], bool]:
+    """The pages of many nodes as one of so many items at most, and whether there are further ones. Of two items of one
+    name the later page's counts."""
+    items = dict[str, I]()
+    is_more, last = False, None
+    for page in pages:
+        items |= {form.name_of(item): item for item in page.items}
+        if page.more and page.items:  # what is behind its last name is not known
+            end = form.name_of(page.items[-1])
+            last, is_more = end if last is None else min(last, end), True
+    names = sorted(name for name in items if last is None or name <= last)
+    return tuple([items[name] for name in names[:limit]]), is_more or len(names) > limit
+
+
+class GatheredNews(Generic[I]):
+    """Of one watch."""
+
+    def __init__(self, form: ItemForm[I]) -> None:
+        self._form: Final = form
+        self.positions: Final = dict[NodeName, int]()
+        """How far it is at each node."""
+        self._shown: Final = dict[str, None]()
+        """The items of which the client was told last that they are there."""
+        self._telling: Final = dict[NodeName, dict[str, None]]()
+        """Of each node that tells all that it has, what it told so far."""
+        self._whole: Final = dict[NodeName, None]()
+        """The nodes that have told all that they have."""
+        self._is_complete = False
+
+    def keep_only(self, nodes: Collection[NodeName]) -> None:
+        """Others are not asked any more."""
+        for node in [node for node in self.positions if node not in nodes]:
+            del self.positions[node]
+
+    def restart(self) -> None:
+        """All nodes are asked anew for all."""
+        self.positions.clear()
+        self._telling.clear()
+        self._whole.clear()
+
+    def complete(self, nodes: Iterable[NodeName]) -> bool:
+        """Whether the client knows all, because each of these has told all that it has. That is said once."""
+        if self._is_complete or not self._whole.keys() >= set(nodes):
+            return False
+        self._is_complete = True
+        return True
+
+    def take(self, node: NodeName, told: PartNews[I], node_of: Callable[[str], NodeName | None]) -> tuple[I, ...]:
+        """What the client is to be told, after a node told something; `node_of`: whose an item is now."""
+        form = self._form
+        self.positions[node] = told.position
+        if told.is_first:
+            self._telling[node] = {}
+        for item in told.items:
+            name = form.name_of(item)
+            if node in self._telling:
+                self._telling[node][name] = None
+            if form.is_there(item):
+                self._shown[name] = None
+            else:
+                self._shown.pop(name, None)
+        if not (told.is_last and node in self._telling):
+            return tuple(told.items)
+        self._whole[node] = None
+        there = self._telling.pop(node)
+        gone = [name for name in self._shown if name not in there and node_of(name) == node]
+        for name in gone:
+            del self._shown[name]
+        return (*told.items, *(form.gone(name, node) for name in gone))
