@@ -194,7 +194,7 @@ class Node:
         self.record(applied, turn)
         if applied.changed and event.path.is_reserved:
             self.follow(self.lives.saw_reserved(event, is_serving=self.is_serving), turn)
-            for name in self.late_joins.saw(event) if self.is_serving else ():
+            for name in self.late_joins.saw(event, turn) if self.is_serving else ():
                 turn.ready.note("late_join", node=name)
                 self.recovery.exchange_soon(turn.now_ms, name)
         return applied.is_new

@@ -150,7 +150,7 @@ class Peers:
             error = f"{node.store.me} belongs to another network; nodes of two networks never merge"
             turn.ready.reply = RequestError(error)
             return
-        whole = self._whole(maps)
+        whole = self._whole(maps, turn)
         if whole is None:
             turn.ready.reply = node.short_maps(header.node, header.life)
             return
@@ -168,7 +168,7 @@ class Peers:
         if maps.ticks_hash is not None and (not isinstance(what, AskMaps) or what.short_for is None):
             turn.ready.note("answer_unasked", node=asked.name)
             return
-        whole = self._whole(maps)
+        whole = self._whole(maps, turn)
         if whole is None:
             asked.differs = True
             return
@@ -188,9 +188,9 @@ class Peers:
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), Why.BEHIND, turn)
 
-    def _whole(self, maps: TickMaps) -> TickMaps | None:
+    def _whole(self, maps: TickMaps, turn: Turn) -> TickMaps | None:
         """What a peer's side stands for; None: it is a short one, and not of just what we hold."""
-        tree, maps = self._node.store.tree, self._node.late_joins.as_they_are(maps)
+        tree, maps = self._node.store.tree, self._node.late_joins.as_they_are(maps, turn)
         if maps.ticks_hash is None:
             return maps
         if (maps.digest, maps.ticks_hash) != tree.sums:

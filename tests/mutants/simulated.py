@@ -402,8 +402,8 @@ SIMULATED = (
         "late-join-forgotten",
         "also in a later life of its own (NAME-12)",
         "core/late_joins.py",
-        "                self._lives[NodeName(name)] = given.life\n",
-        "                del self._lives[NodeName(name)]\n",
+        "                self._keep(NodeName(name), given.life, turn)\n",
+        "                self._keep(NodeName(name), None, turn)\n",
     ),
     _of(
         "sponsor-too-early",
