@@ -8,7 +8,9 @@ would neither serve nor end, and no service manager would start it again.
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 import threading
 from types import TracebackType
 from typing import Final, Self
@@ -28,14 +30,20 @@ class ForcedEnd:
         self._after_s: Final = after_s
         self._is_ending: Final = threading.Event()
         self._has_ended: Final = threading.Event()
+        self._has_thread = True
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._wait, daemon=True).start()  # now: later there may be no memory for it
+        try:
+            threading.Thread(target=self._wait, daemon=True).start()  # now: later there may be no memory for it
+        except RuntimeError:  # no thread can be begun: a signal ends the process, without a word
+            self._has_thread = False
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._has_ended.set()
         self._is_ending.set()
+        if not self._has_thread:
+            signal.alarm(0)
 
     async def watch(self) -> None:
         """See when the tasks beside it are cancelled."""
@@ -43,6 +51,8 @@ class ForcedEnd:
             await trio.sleep_forever()
         finally:
             self._is_ending.set()
+            if not self._has_thread:
+                signal.alarm(math.ceil(self._after_s))
 
     def _wait(self) -> None:
         self._is_ending.wait()

@@ -36,6 +36,7 @@ from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.forced_end import ForcedEnd
+from distkv.daemon.host_names import HostNames
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
@@ -94,6 +95,7 @@ async def serve(config: Config, beginning: Beginning) -> None:
     """
     manager = ServiceManager.of(os.environ)
     sys.setswitchinterval(SWITCH_S)
+    trio.socket.set_custom_hostname_resolver(HostNames())
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:

@@ -42,6 +42,11 @@ def give_back_memory() -> None:
         trim(0)
 
 
+def is_lack_of_threads(error: RuntimeError) -> bool:
+    """Whether it says that no thread can be begun; it has no type of its own."""
+    return "start new thread" in str(error)
+
+
 async def on_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Do something that waits for the disk on a thread; here, if no thread can be begun. Not to be abandoned when it is
     cancelled.
@@ -52,7 +57,7 @@ async def on_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return await trio.to_thread.run_sync(function, *arguments)
     except RuntimeError as error:
-        if "start new thread" not in str(error):
+        if not is_lack_of_threads(error):
             raise
     _few_threads.warn()
     return function(*arguments)

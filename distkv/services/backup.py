@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import trio
-
 from distkv.engine.driver import Driver
+from distkv.engine.scarce import on_a_thread
 from distkv.errors import RequestError
 from distkv.wire.node_requests import Backup
 from distkv.wire.replies import encode_end, encode_reply, encode_start
@@ -28,8 +27,9 @@ async def send_backup(driver: Driver, request: Backup, send: Callable[[int, byte
     """
     if driver.settler is None or driver.replica.network_id is None:
         raise RequestError(f"{driver.replica.name} has nothing to back up")
-    async with driver.settler.backup() as path, await trio.open_file(path, "rb") as file:
+    async with driver.settler.backup() as path:
         await send(request.seq, encode_start(request.seq))
-        while data := await file.read(PART_BYTES):
-            await send(request.seq, encode_reply(request.seq, {"data": data}))
+        with await on_a_thread(open, path, "rb") as file:
+            while data := await on_a_thread(file.read, PART_BYTES):
+                await send(request.seq, encode_reply(request.seq, {"data": data}))
         await send(request.seq, encode_end(request.seq))
