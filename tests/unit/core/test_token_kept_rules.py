@@ -24,7 +24,7 @@ from tests.unit.client.test_holding import Session, granted, live
 from tests.unit.core.test_token_grants import LOCK_DELAY_MS, S1, S2, S3, Desk
 from tests.unit.core.test_token_machine import A, B, C, begun
 from tests.unit.core.test_token_part import claim
-from tests.unit.core.test_token_sessions import Office, key
+from tests.unit.core.test_token_sessions import Office
 
 
 def restarted(desk: Desk) -> Desk:
@@ -135,7 +135,7 @@ def test_session_that_ends_during_a_survey_claims_nothing() -> None:
 
 def test_end_that_was_proposed_under_one_reign_is_proposed_under_the_next() -> None:
     office = Office()
-    office.sessions.end(key(1), EndSession("4-x"), 1100)
+    office.ask(1, EndSession("4-x"), 1100)
     assert office.ended == ["4-x"]
     office.leads_until_ms = 0
     office.look(2000)

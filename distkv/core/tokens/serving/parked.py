@@ -18,8 +18,9 @@ from distkv.wire.token_messages import TokenQuestion
 class ParkedQuestions:
     """All times are milliseconds."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, wait_ms: int) -> None:
         self._limit: Final = limit
+        self._wait_ms: Final = wait_ms
         self._found = dict[CallKey, tuple[TokenQuestion, int]]()
         self._first_ms: int | None = None
         """Not after the first of the times since which they wait."""
@@ -41,8 +42,9 @@ class ParkedQuestions:
         found, self._found, self._first_ms = self._found, {}, None
         return [(call, question, since_ms) for call, (question, since_ms) in found.items()]
 
-    def take_before(self, ms: int) -> list[tuple[CallKey, TokenQuestion]]:
-        """Those that have waited since then, or longer."""
+    def take_late(self, now_ms: int) -> list[tuple[CallKey, TokenQuestion]]:
+        """Those that have waited long enough."""
+        ms = now_ms - self._wait_ms
         if self._first_ms is None or self._first_ms > ms:
             return []
         found = [(call, question) for call, (question, since_ms) in self._found.items() if since_ms <= ms]
@@ -52,9 +54,9 @@ class ParkedQuestions:
         return found
 
     @property
-    def first_ms(self) -> int | None:
-        """Not after the first of the times since which they wait; None: none does."""
-        return self._first_ms
+    def due_ms(self) -> int | None:
+        """When one may have."""
+        return None if self._first_ms is None else self._first_ms + self._wait_ms
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

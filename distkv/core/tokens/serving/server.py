@@ -29,6 +29,7 @@ from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.survey import ClaimedToken, SessionClaim, Survey
+from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving.watches import TokenWatches
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
@@ -77,13 +78,13 @@ class TokenServing:
         self._effects: Final = effects
         self._part: Final = TokenPart(settings.me, effects)
         self._grants: Final = Grants(settings, self, effects, lambda token: self._watches.touched(token))
-        self._sessions: Final = Sessions(settings, authority, effects, shares, self.answer)
+        self._sessions: Final = Sessions(settings, authority, shares)
         self._survey: Final = Survey(settings.lock_delay_ms)
         self._hand_over: Final = TokenHandOver(questions, self._grants.handed)
         self._watches: Final = TokenWatches(
             settings.boot << POSITION_BITS, self._part.is_mine, self._grants.is_known, self._grants.item
         )
-        self._parked: Final = ParkedQuestions(settings.tokens_max)
+        self._parked: Final = ParkedQuestions(settings.tokens_max, settings.lease_ms)
         self._state: TokenState | None = None
         self._quiet_ms = now_ms
         """Before that nothing is granted: who waited asks again, and what is on its way arrives."""
@@ -129,6 +130,9 @@ class TokenServing:
     def next_place(self) -> Ticket:
         return self.changed, self._part.next_number()[1]
 
+    def _turn(self, now_ms: int, changed: int) -> ServingTurn:
+        return ServingTurn(now_ms, changed, self._questions, self._effects)
+
     def answer(self, call: CallKey, result: TokenResult) -> None:
         self._questions.answer(call, result, self.changed)
 
@@ -149,13 +153,11 @@ class TokenServing:
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken; asked after each step, and kept for `look`."""
-        parked_ms = self._parked.first_ms
-        late_ms = None if parked_ms is None else parked_ms + self._settings.lease_ms
         quiet_ms = self._quiet_ms if self._is_quiet else None
         patience_ms = None if self._state is None else self._patience.due_ms
         found = earliest(
-            self._grants.due_ms, self._sessions.due_ms, self._survey.due_ms, self._again_ms, late_ms, quiet_ms,
-            patience_ms,
+            self._grants.due_ms, self._sessions.due_ms, self._survey.due_ms, self._parked.due_ms, self._again_ms,
+            quiet_ms, patience_ms,
         )  # fmt: skip
         self._due_ms = found or 0
         return found
@@ -165,21 +167,22 @@ class TokenServing:
         self._grants.wall = self._grants.wall if wall is None else wall
         state = self._authority.effective
         is_serving = self._quiet_ms <= now_ms < self._authority.grants_until_ms
-        is_as_before = state is self._state and is_serving == self._was_serving and not self._sessions.may_look(now_ms)
+        is_as_before = state is self._state and is_serving == self._was_serving and not self._sessions.is_behind(now_ms)
         if is_as_before and now_ms < self._due_ms:
             if is_serving:
                 self._patience.grants(now_ms)
             self._tell_watches()
             return
+        known = state or self._state
+        if known is not None:  # first: what waits may be about a session that is there now
+            self._sessions.follow(known, self._turn(now_ms, known.changed))
         if state is not None and state is not self._state:
             self._look_at_state(state, now_ms)
         if self._again_ms is not None and now_ms >= self._again_ms:
             self._again_ms = None
             self._give(now_ms)
             self._repeat_losses(now_ms)
-        if self._state is not None:
-            self._sessions.look(self._state, now_ms)
-        self._sessions.woken(now_ms)
+        self._sessions.woken(self._turn(now_ms, self.changed))
         self._look_at_survey(now_ms)
         self._is_quiet = now_ms < self._quiet_ms
         if is_serving:
@@ -247,7 +250,7 @@ class TokenServing:
         if self._state is not None and self._state.leader != self._settings.me and not self._sessions.leads(now_ms):
             self.answer(call, AskElsewhere(self._map(now_ms)))
             return
-        self._sessions.asked(call, question, now_ms)
+        self._sessions.asked(call, question, self._turn(now_ms, self.changed))
 
     def _ask_server(self, call: CallKey, question: ServerQuestion, now_ms: int) -> None:
         match question:
@@ -322,21 +325,18 @@ class TokenServing:
     def _refuse_late(self, now_ms: int, *, is_serving: bool) -> None:
         """What waited for a lease for nothing is refused. Who may grant knows all sessions there were a lease ago."""
         text = "the token server does not know enough to answer: no majority answers, or it has just begun; ask again"
-        for call, question in self._parked.take_before(now_ms - self._settings.lease_ms):
+        for call, question in self._parked.take_late(now_ms):
             if self._state is not None and is_serving and is_of_later_session(question, self._state):
                 self.answer(call, SessionExpiredError("there never was such a session: open one"))
             else:
                 self.answer(call, NoQuorumError(text))
-        if self._state is not None and self._patience.run_out(now_ms):
+        if self._state is None:
+            return
+        if self._patience.run_out(now_ms):
             self._grants.refuse_all(now_ms)
-        if self._state is not None and self._patience.run_out_for_sessions(now_ms, self._led_ms):
-            self._sessions.refuse_all()
-
-    @property
-    def _led_ms(self) -> int:
-        """Until when it leads, or led, by the newest state that it knows."""
-        is_leader = self._state is not None and self._state.leader == self._settings.me
-        return self._authority.leads_until_ms if is_leader else 0
+        led_ms = self._authority.leads_until_ms if self._state.leader == self._settings.me else 0
+        if self._patience.run_out_for_sessions(now_ms, led_ms):
+            self._sessions.refuse_all(self._turn(now_ms, self.changed))
 
     # -- inside: the common state
 

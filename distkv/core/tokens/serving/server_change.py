@@ -8,13 +8,13 @@ change goes on, whoever waits: it is forgotten only when this node leads no more
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.authority import Authority
+from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.errors import BusyError, TimedOutError
 from distkv.wire.token_messages import ChangeServers, TokenResult
 from distkv.wire.token_replies import TokenDone
@@ -35,9 +35,8 @@ class ChangeWaiting:
 class ServerChange:
     """All times are milliseconds."""
 
-    def __init__(self, authority: Authority, answer: Callable[[CallKey, TokenResult], None]) -> None:
+    def __init__(self, authority: Authority) -> None:
         self._authority: Final = authority
-        self._answer: Final = answer
         self._waiting: Final = dict[CallKey, ChangeWaiting]()
         self._look_ms = 0
 
@@ -46,13 +45,13 @@ class ServerChange:
         """When it is looked next."""
         return self._look_ms if self._waiting else None
 
-    def asked(self, call: CallKey, question: ChangeServers, now_ms: int) -> None:
+    def asked(self, call: CallKey, question: ChangeServers, turn: ServingTurn) -> None:
         """Somebody wants another list."""
         if len(self._waiting) >= CHANGES_MAX:
-            self._answer(call, BusyError(f"{CHANGES_MAX} wait for a change of the token servers: ask again later"))
+            turn.answer(call, BusyError(f"{CHANGES_MAX} wait for a change of the token servers: ask again later"))
             return
-        self._waiting[call] = ChangeWaiting(question, now_ms + question.wait_ms)
-        self._look_ms = now_ms
+        self._waiting[call] = ChangeWaiting(question, turn.now_ms + question.wait_ms)
+        self._look_ms = turn.now_ms
 
     def call_gone(self, call: CallKey) -> None:
         """Nobody waits for the answer."""
@@ -64,8 +63,9 @@ class ServerChange:
         self._waiting.clear()
         return found
 
-    def look(self, now_ms: int, *, leads: bool) -> None:
+    def answer_due(self, turn: ServingTurn, *, leads: bool) -> None:
         """Time passed, or the authority has changed."""
+        now_ms = turn.now_ms
         if not self._waiting or now_ms < self._look_ms:
             return
         self._look_ms = now_ms + LOOK_MS
@@ -73,7 +73,7 @@ class ServerChange:
             result = self._result(waiting, now_ms) if leads else None
             if result is not None:
                 del self._waiting[call]
-                self._answer(call, result)
+                turn.answer(call, result)
 
     def _result(self, waiting: ChangeWaiting, now_ms: int) -> TokenResult | None:
         servers = waiting.question.servers
