@@ -44,6 +44,7 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
+    WorkDone,
 )
 from distkv.errors import NotFoundError, RequestError
 from distkv.model.event import Event, Link, read_tick_text, tick_text
@@ -396,6 +397,7 @@ def _named(what: Input, name_of: Callable[[Input], str]) -> str:
         case (
             SetAside() | TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | PeerDone() | FollowEnded()
             | FollowersSeen() | LendEnded() | ServiceContinued() | ServiceWithdrawn() | Wake()
+            | WorkDone()
             | EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured()
         ):  # fmt: skip
             return ""

@@ -8,7 +8,7 @@ all Readies up to k are durable (docs/architecture, 'Ready').
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
 import attrs
@@ -213,7 +213,19 @@ class NodeTold(AwaitedInput):
     body: bytes
 
 
-ForServices: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold
+@attrs.frozen(slots=True)
+class WorkDone(CoreInput):
+    """A `Work` is over."""
+
+    service: str
+    id: int
+    result: object
+    """What it returned, or why there is none (`DistkvError`)."""
+
+
+ForServices: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | WorkDone
+FOR_SERVICES: Final = (ServiceAsked, ServiceContinued, ServiceWithdrawn, NodeTold, WorkDone)
+"""The same, for `isinstance`."""
 StoreInput: TypeAlias = (
     ClientWrite | SetAside
     | HeardMessage | TransportUp | TransportDown | TransportGap | AnnounceDue | MembersSeen
@@ -362,6 +374,15 @@ class ServiceTell:
 
 
 @attrs.frozen(slots=True)
+class Work:
+    """Something slow for a thread. It changes nothing, and reads nothing that changes; it ends with one `WorkDone`."""
+
+    id: int
+    service: str
+    job: Callable[[], object]
+
+
+@attrs.frozen(slots=True)
 class Answer:
     """The answer to a request that a service was asked in this step or an earlier one."""
 
@@ -390,6 +411,8 @@ class Ready:
     """Begun at once, and tried once: what they name is the peers' own, or others', and a start names it anew."""
     lends: list[LendTo] = attrs.field(factory=list)
     """Begun at once: they say no more than the name of the node."""
+    works: list[Work] = attrs.field(factory=list)
+    """Begun at once: nobody outside hears of them."""
     edges: list[EdgeEffect] = attrs.field(factory=list)
     """Done at once: what is told on an edge, a crash may undo."""
     reply: Reply | None = None

@@ -30,6 +30,7 @@ from distkv.core.node import Deliveries, Node
 from distkv.core.node_footing import NodeFooting
 from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
+    FOR_SERVICES,
     AnnounceDue,
     AskEvents,
     AskMaps,
@@ -44,15 +45,11 @@ from distkv.core.ready import (
     LendEnded,
     LineLent,
     MembersSeen,
-    NodeTold,
     PeerAnswered,
     PeerDone,
     PeerOffered,
     Ready,
     Rng,
-    ServiceAsked,
-    ServiceContinued,
-    ServiceWithdrawn,
     SetAside,
     StoreInput,
     TransportDown,
@@ -173,7 +170,7 @@ class Replica:
         """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored; `boot_ms` goes on
         while the machine sleeps, and is the time of services (None: it is the same as `now_ms`)."""
         turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
-        if isinstance(what, (ServiceAsked, ServiceContinued, ServiceWithdrawn, NodeTold)):
+        if isinstance(what, FOR_SERVICES):
             due_ms = self._due_ms = self._store_wake_ms() if self._due_ms is None else self._due_ms
             self._services.take(what, turn)
             if turn.now_ms < due_ms and self._services.is_at_rest(turn):

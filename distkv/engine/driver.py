@@ -33,6 +33,7 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
+    WorkDone,
 )
 from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
@@ -54,6 +55,7 @@ from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
 from distkv.engine.tree_edges import TreeEdges
 from distkv.engine.turn_work import TurnWork
+from distkv.engine.works import Works
 from distkv.errors import BusyError, NoSpaceError, PeerError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
@@ -116,9 +118,10 @@ class Driver:
         self._caller = caller
         self._peers = PeerTasks(self, caller)
         self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
+        self._works = Works(self._worked, self.faults)
         outlets = Outlets(
             self._write, self._send, self._peers.ask, self.services.say, self._peers.follow, self._begin_lend,
-            self.tree_edges, self.services.answer, self._tell, self._end, self._note, self._announce,
+            self._works.start, self.tree_edges, self.services.answer, self._tell, self._end, self._note, self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox, self.faults.contain)
         self._late_commits = LateCommits(committer)
@@ -291,6 +294,7 @@ class Driver:
         """
         async with trio.open_nursery() as nursery:
             self._peers.begin(nursery)
+            self._works.begin(nursery)
             nursery.start_soon(self.committer.run)
             nursery.start_soon(self._late_commits.run)
             nursery.start_soon(self.hub.run)
@@ -413,6 +417,10 @@ class Driver:
     def _begin_lend(self, lend: LendTo) -> None:
         if self.loans is not None:
             self._offers.send_nowait(lend)
+
+    def _worked(self, done: WorkDone) -> None:
+        self.step(done)
+        self.commit()
 
     def _tell(self, ready: Ready) -> None:
         self.journal.changed(ready.changes)

@@ -18,7 +18,7 @@ from typing import Final, Protocol, assert_never
 import attrs
 
 from distkv.core.edges import Close, Deliver, Dial, EdgeEffect, Say
-from distkv.core.ready import Answer, Ask, FollowFrom, LendTo, Note, Ready, ServiceTell
+from distkv.core.ready import Answer, Ask, FollowFrom, LendTo, Note, Ready, ServiceTell, Work
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
 
@@ -69,6 +69,8 @@ class Outlets:
     """Follow a peer from now on, or no more."""
     lend: Callable[[LendTo], None]
     """Lend a connection to a peer."""
+    work: Callable[[Work], None]
+    """Do something slow on a thread, or begin to."""
     edges: EdgeOutlets
     answer: Callable[[Answer], None]
     """Give it to whoever asked a service. Called when all is durable that was decided before it, if it waits for that.
@@ -136,6 +138,8 @@ class Executor:
             outlets.follow(follow)
         for lend in ready.lends:
             outlets.lend(lend)
+        for work in ready.works:
+            outlets.work(work)
         if ready.edges:
             carry_out_edges(ready.edges, outlets.edges)
         for answer in ready.answers:

@@ -51,6 +51,7 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
+    WorkDone,
 )
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError
@@ -160,7 +161,7 @@ class Recorder:
                 return StepKind.REQUEST, None, ()
             case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
                 return StepKind.LINKED, None, ()
-            case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn():
+            case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn() | WorkDone():
                 return StepKind.REQUEST, None, ()
         assert_never(what)
 

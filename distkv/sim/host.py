@@ -20,6 +20,7 @@ import attrs
 
 from distkv.config import Limits
 from distkv.core.edges import EdgeInput
+from distkv.core.ground.contained import fault_of
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
@@ -34,12 +35,14 @@ from distkv.core.ready import (
     Reply,
     ServiceTell,
     Wake,
+    Work,
+    WorkDone,
 )
 from distkv.core.replica import Replica
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.followers import Followers
 from distkv.engine.shared_queue import News
-from distkv.errors import DistkvError, NoSpaceError, StaleError
+from distkv.errors import DistkvError, InternalError, NoSpaceError, StaleError
 from distkv.model.event import NodeName
 from distkv.sim.agent import Agent
 from distkv.sim.clock import HostClock
@@ -51,6 +54,8 @@ from distkv.wire.room import EVENT_BYTES
 
 OUTBOX_MAX: Final = 256
 """Messages that wait for the disk; past it they are announced."""
+WORK_MS: Final = 40
+"""So long it takes what a service does on a thread."""
 FOLLOW_LIMITS: Final = Limits(follow_events=64, follow_bytes=1 << 20)
 """Few, so that followers fall out of the queue."""
 
@@ -216,8 +221,8 @@ class Process:
         self._around = around
         self._agenda = around.agenda
         outlets = Outlets(
-            self._write, self._send, self._ask, self._say, self._follow, self._lend, self.edges, self._answer,
-            self._tell, self._end, self._note, self._announce,
+            self._write, self._send, self._ask, self._say, self._follow, self._lend, self._work, self.edges,
+            self._answer, self._tell, self._end, self._note, self._announce,
         )
         self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
@@ -380,6 +385,14 @@ class Process:
     def _lend(self, lend: LendTo) -> None:
         """Nothing comes of it: hosts here have no connection whose ends could change places."""
 
+    def _work(self, work: Work) -> None:
+        """It is done at once, and takes its time all the same."""
+        found: list[object] = []
+        fault = fault_of(lambda: found.append(_result(work)))
+        result = found[0] if fault is None else InternalError(f"{fault.error} in work of {work.service}")
+        tell = partial(self.step, WorkDone(work.service, work.id, result))
+        self._agenda.later(WORK_MS, lambda: self.host.give(self, tell))
+
     def _tell(self, ready: Ready) -> None:
         """Watchers are observers here, and see the whole step."""
 
@@ -395,3 +408,10 @@ class Process:
 
     def _announce(self) -> None:
         self.step(AnnounceDue())
+
+
+def _result(work: Work) -> object:
+    try:
+        return work.job()
+    except DistkvError as error:
+        return error

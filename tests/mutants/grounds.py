@@ -12,6 +12,22 @@ _GATHERING = "tests/property/test_gathering.py"
 
 GROUNDS = (
     broken(
+        "works-without-bound",
+        "works of a service have a bound, wanted or not",
+        "core/ground/requests.py",
+        "        self._works[self._last], self._asked[self._last] = asker, _OpenAsk(asker, \"\", what.purpose)\n",
+        "        self._asked[self._last] = _OpenAsk(asker, \"\", what.purpose)\n",
+        _ASKS,
+    ),
+    broken(
+        "work-ends-the-node",
+        "what a job raises is its result",
+        "engine/works.py",
+        "        except Exception as error:\n            return self._faults.contain(",
+        "        except OSError as error:\n            return self._faults.contain(",
+        "tests/node/test_works.py",
+    ),
+    broken(
         "asked-before-it-began",
         "a machine is never given an input before it began",
         "core/ground/services.py",

@@ -27,8 +27,8 @@ from distkv.wire.frames import decode_request
 from distkv.wire.services import ServiceRequest, service_rows
 from tests.node.nodes import Client, World, new_world
 from tests.offenders import assert_none
-from tests.proof.core.echo.machine import ECHO, Echo
-from tests.proof.wire.echo import EchoAsk, EchoName, EchoWatch
+from tests.proof.core.echo.machine import ECHO, Echo, sealed
+from tests.proof.wire.echo import EchoAsk, EchoName, EchoSeal, EchoWatch
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +61,9 @@ def test_no_file_outside_names_it() -> None:
     assert_none(naming)
 
 
-@pytest.mark.parametrize("request_", [EchoAsk(1, "b", "abc"), EchoName(2, "x", "y"), EchoName(3, "x"), EchoWatch(4)])
+@pytest.mark.parametrize(
+    "request_", [EchoAsk(1, "b", "abc"), EchoName(2, "x", "y"), EchoName(3, "x"), EchoWatch(4), EchoSeal(5, "z")]
+)
 def test_its_requests_are_written_and_read(request_: ServiceRequest) -> None:
     assert decode_request(encode_request(request_)) == request_  # type: ignore[arg-type]
     assert type(request_) in {row.type for row in service_rows()}
@@ -87,6 +89,15 @@ async def test_client_asks_it_on_one_node_and_another_one_says_it_back(autojump_
         assert (await client.ask("echo_ask", node="b", text="abc"))["text"] == "cba"
         refused = await client.ask("echo_ask", node="b", text="")
         assert (refused["code"], "'text'" in refused["error"]) == ("bad_request", True)
+
+
+@pytest.mark.trio
+async def test_slow_work_is_done_on_a_thread_and_what_goes_wrong_there_is_a_refusal(autojump_clock: MockClock) -> None:
+    async with two() as world, world.nodes["a"].client() as client:
+        assert (await client.ask("echo_seal", text="abc"))["text"] == sealed("abc").decode()
+        assert (await client.ask("echo_seal", text="refused"))["code"] == "bad_value"
+        assert (await client.ask("echo_seal", text="fault"))["code"] == "internal"
+        assert (await client.ask("get_state"))["failed"] == []
 
 
 @pytest.mark.trio

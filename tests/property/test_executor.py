@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.edges import Close, Deliver, Dial, Say
-from distkv.core.ready import Answer, Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready, ServiceTell
+from distkv.core.ready import Answer, Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready, ServiceTell, Work
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import NodeName
@@ -79,6 +79,9 @@ class World:
 
     def _follow(self, follow: FollowFrom) -> None:
         self.left.append(("follow", follow))
+
+    def _work(self, work: Work) -> None:
+        self.left.append(("work", work))
 
     def _lend(self, lend: LendTo) -> None:
         self.left.append(("lend", lend))

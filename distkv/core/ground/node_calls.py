@@ -33,7 +33,6 @@ from distkv.core.ground.call_parts import (
 )
 from distkv.core.ground.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, ServiceTurn
-from distkv.core.ready import ServiceResult
 from distkv.errors import DecodeError, PeerError, TooLargeError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CALLS, CallMessage
@@ -75,8 +74,9 @@ class Replied:
 
     purpose: object
     """What was given when it was asked."""
-    reply: bytes | ServiceResult
-    """Bytes of a node; of another service what it would answer a client."""
+    reply: object
+    """Bytes of a node; of another service what it would answer a client; of work what that returned; or why there is
+    none (`DistkvError`)."""
     is_last: bool = True
     """False: there will be more, as soon as `ServiceTurn.go_on` asks for it."""
 

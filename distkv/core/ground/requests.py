@@ -1,13 +1,13 @@
-"""The requests to the services of this node that are open: of clients, and of other services of it.
+"""The requests to the services of this node that are open: of clients, and of other services of it; and their work.
 
 Knows: who asked what, for which purpose, and what services are still to be told of each other.  Does not know what is
-asked, nor who may ask (`services`).
+asked or done, nor who may ask (`services`).
 
 A request of a client has a number above 0, which its session gave; one of a service has a number below 0.
 
 Invariant: each request of a service is replied to once more at the most after its last answer, and never after it was
 withdrawn. A service waits for at most `ASKS_MAX` answers of others, so services that ask each other in a circle come to
-an end.
+an end; and has at most `WORKS_MAX` works under way, wanted or not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 from distkv.core.ground.node_calls import Replied
-from distkv.core.ground.turn import AskContinued, AskedOfService, AskWithdrawn
-from distkv.core.ready import Answer, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.core.ground.turn import AskContinued, AskedOfService, AskWithdrawn, WorkWanted
+from distkv.core.ready import Answer, ServiceAsked, ServiceContinued, ServiceWithdrawn, Work, WorkDone
 from distkv.errors import BusyError
 from distkv.model.invariant import must
 
 ASKS_MAX: Final = 256
 """So many requests of one service wait for others."""
+WORKS_MAX: Final = 64
+"""So many works of one service are under way."""
 
 OwnInput: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | Replied
 """What one service hears of another one of its node."""
@@ -42,6 +44,7 @@ class WordWithin(NamedTuple):
 class _OpenAsk(NamedTuple):
     asker: str
     service: str
+    """Empty: it is work."""
     purpose: object
 
 
@@ -56,7 +59,9 @@ class Requests:
         self.again_ms: int | None = None
         """When to go on with these, because there were too many for one step."""
         self._asked: Final[dict[int, _OpenAsk]] = {}
-        """Those of services, by number."""
+        """Those of services, and works that are wanted, by number."""
+        self._works: Final[dict[int, str]] = {}
+        """The works that are under way, and whose they are."""
         self._last = 0
 
     # -- what services want of each other
@@ -64,10 +69,9 @@ class Requests:
     def ask(self, asker: str, what: AskedOfService) -> None:
         """A service asks one of its node."""
         self._last -= 1
-        count = sum(asked.asker == asker for asked in self._asked.values())
+        count = sum(asked.asker == asker and bool(asked.service) for asked in self._asked.values())
         if count >= ASKS_MAX:
-            text = f"{count} requests of the service {asker} to others of its node wait already: try again later"
-            self.following.append(WordWithin(asker, Replied(what.purpose, BusyError(text)), self._last))
+            self._refuse(asker, what.purpose, f"{count} requests of the service {asker} to others of its node wait")
             return
         self._asked[self._last] = _OpenAsk(asker, what.service, what.purpose)
         asked = ServiceAsked(what.service, self._last, what.request, crc32(asker.encode()) & 0xFFFF)
@@ -76,8 +80,8 @@ class Requests:
     def go_on(self, asker: str, what: AskContinued) -> None:
         """A service has taken an answer to what it asked for a purpose, and can take more."""
         for id in self._meant(lambda asked: asked.asker == asker and asked.purpose == what.purpose):
-            service = self._asked[id].service
-            self.following.append(WordWithin(service, ServiceContinued(service, id), id))
+            if service := self._asked[id].service:
+                self.following.append(WordWithin(service, ServiceContinued(service, id), id))
 
     def withdraw(self, asker: str, what: AskWithdrawn) -> None:
         """A service waits no longer for what it asked for a purpose."""
@@ -96,6 +100,24 @@ class Requests:
         self.following.clear()
         self.again_ms = None
 
+    # -- what they want done
+
+    def work(self, asker: str, what: WorkWanted) -> list[Work]:
+        """A service wants something done; none when too much is under way."""
+        self._last -= 1
+        count = sum(service == asker for service in self._works.values())
+        if count >= WORKS_MAX:
+            self._refuse(asker, what.purpose, f"{count} works of the service {asker} are under way")
+            return []
+        self._works[self._last], self._asked[self._last] = asker, _OpenAsk(asker, "", what.purpose)
+        return [Work(self._last, asker, what.job)]
+
+    def worked(self, done: WorkDone) -> None:
+        """A work is over."""
+        self._works.pop(done.id, None)
+        if (asked := self._asked.pop(done.id, None)) is not None:
+            self.following.append(WordWithin(asked.asker, Replied(asked.purpose, done.result), done.id))
+
     # -- what they are told
 
     def answered(self, answer: Answer) -> None:
@@ -110,9 +132,14 @@ class Requests:
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         told = {id for _, what, id in self.following if isinstance(what, ServiceAsked)}
-        must(self._asked.keys() <= self.open.keys() | told, "whatever a service waits for is asked, or will be")
+        begun = self.open.keys() | told | self._works.keys()
+        must(self._asked.keys() <= begun, "whatever a service waits for is asked, or will be")
 
     # -- inside
+
+    def _refuse(self, asker: str, purpose: object, why: str) -> None:
+        error = BusyError(f"{why} already: try again later")
+        self.following.append(WordWithin(asker, Replied(purpose, error), self._last))
 
     def _meant(self, is_meant: Callable[[_OpenAsk], bool]) -> list[int]:
         return [id for id, asked in self._asked.items() if is_meant(asked)]

@@ -37,6 +37,7 @@ from distkv.core.ground.turn import (
     EntryWritten,
     ServiceTurn,
     SlotKept,
+    WorkWanted,
 )
 from distkv.core.ready import (
     Answer,
@@ -48,6 +49,7 @@ from distkv.core.ready import (
     ServiceContinued,
     ServiceTell,
     ServiceWithdrawn,
+    WorkDone,
 )
 from distkv.core.turn import Turn
 from distkv.errors import InternalError, NotReadyError, RequestError
@@ -109,6 +111,12 @@ class Services:
         elif isinstance(what, ServiceContinued):
             if what.id not in self._requests.open:
                 return
+        elif isinstance(what, WorkDone):
+            self._requests.worked(what)
+            if mounted is not None:
+                self._carry_out_own(mounted, turn)
+                self._see_when_due(mounted)
+            return
         elif not self._admit(what, mounted, turn):
             return
         if mounted is None or not self._is_working:
@@ -336,6 +344,8 @@ class Services:
                     self._write(mounted, effect, turn)
                 case AskedOfService():
                     self._requests.ask(mounted.name, effect)
+                case WorkWanted():
+                    turn.ready.works += self._requests.work(mounted.name, effect)
                 case AskContinued():
                     self._requests.go_on(mounted.name, effect)
                 case AskWithdrawn():

@@ -9,6 +9,7 @@ that fails nothing is carried out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import attrs
@@ -77,8 +78,16 @@ class AskWithdrawn:
     purpose: object
 
 
-OwnEffect: TypeAlias = AskedOfService | AskContinued | AskWithdrawn
-"""What a service wants of another one of its node."""
+@attrs.frozen(slots=True)
+class WorkWanted:
+    """Something slow is done on a thread."""
+
+    job: Callable[[], object]
+    purpose: object
+
+
+OwnEffect: TypeAlias = AskedOfService | AskContinued | AskWithdrawn | WorkWanted
+"""What a service wants of its own node."""
 
 Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | OwnEffect | Answer | Note
 
@@ -135,8 +144,15 @@ class ServiceTurn:
         self.effects.append(AskContinued(purpose))
 
     def withdraw(self, purpose: object) -> None:
-        """Nothing that was asked of another service for this purpose is wanted any more."""
+        """Nothing that was asked of another service, or is worked at, for this purpose is wanted any more."""
         self.effects.append(AskWithdrawn(purpose))
+
+    def work(self, job: Callable[[], object], purpose: object) -> None:
+        """Do something slow on a thread, such as the hash of a secret. It must be pure: it changes nothing, and reads
+        nothing that somebody changes. What it returns comes as `Replied(purpose, ...)`; so does why there is nothing,
+        an exception of it included, or that too much waits. After `withdraw` nothing comes, and the work is done for
+        nobody."""
+        self.effects.append(WorkWanted(job, purpose))
 
     def write(self, key: str, value: bytes, purpose: object = None) -> None:
         """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the

@@ -45,6 +45,14 @@ class EchoWatch(ServiceRequest):
     seq: int
 
 
+@lean_value
+class EchoSeal(ServiceRequest):
+    """Have a text sealed, which takes a while."""
+
+    seq: int
+    text: str
+
+
 @attrs.frozen(slots=True)
 class EchoHeard(ServiceReply):
     """What came back."""
@@ -88,6 +96,7 @@ FORM: Final = ServiceForm(
     (
         declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,

@@ -1,4 +1,4 @@
-"""One service asks another one of its node, as a client of it would.
+"""One service asks another one of its node, as a client of it would; and has slow work done.
 
 Knows: a replica with two services that do what a test says.  Does not know disks, sockets or other nodes.
 """
@@ -12,7 +12,7 @@ import pytest
 
 from distkv.core.ground.machine import ServiceGround, ServiceInput
 from distkv.core.ground.node_calls import Replied
-from distkv.core.ground.requests import ASKS_MAX
+from distkv.core.ground.requests import ASKS_MAX, WORKS_MAX
 from distkv.core.ground.services import STEPS_MAX
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import (
@@ -24,6 +24,7 @@ from distkv.core.ready import (
     ServiceTell,
     ServiceWithdrawn,
     Wake,
+    WorkDone,
 )
 from distkv.core.replica import Replica
 from distkv.errors import BusyError, DistkvError, InternalError, NotFoundError, RequestError
@@ -293,3 +294,57 @@ def test_service_that_asks_again_for_ever_leaves_room_for_others(both: Asking) -
     assert len(both.replies) == count
     both.wake(1001)
     assert len(both.replies) == count + STEPS_MAX // 2
+
+
+# -- work
+
+
+def working(*purposes: object) -> Callable[[ServiceTurn, ServiceInput], None]:
+    def does(turn: ServiceTurn, what: ServiceInput) -> None:
+        if isinstance(what, ServiceAsked):
+            for purpose in purposes:
+                turn.work(lambda: 7, purpose)
+
+    return does
+
+
+def test_work_is_replied_to_with_its_purpose_when_it_is_done(both: Asking) -> None:
+    both.asker.does = working("seven")
+    (work,) = both.ask().works
+    assert (work.service, work.job(), both.replies) == (ASKER, 7, [])
+    step(both.replica, WorkDone(ASKER, work.id, 7))
+    assert both.replies == [Replied("seven", 7)]
+    step(both.replica, WorkDone(ASKER, work.id, 7))
+    assert len(both.replies) == 1
+
+
+def test_works_of_a_service_have_a_bound_wanted_or_not(both: Asking) -> None:
+    both.asker.does = working(*range(WORKS_MAX + 1))
+    works = both.ask().works
+    assert len(works) == WORKS_MAX
+    assert [(reply.purpose, type(reply.reply)) for reply in both.replies] == [(WORKS_MAX, BusyError)]
+    both.asker.does = lambda turn, what: turn.withdraw(0) if isinstance(what, ServiceAsked) else None
+    both.ask(2)
+    both.asker.does = working("more")
+    assert both.ask(3).works == [], "a thread is busy with what nobody wants"
+    step(both.replica, WorkDone(ASKER, works[0].id, 7))
+    assert [reply.purpose for reply in both.replies] == [WORKS_MAX, "more"], "and its result is told to nobody"
+    assert len(both.ask(4).works) == 1
+
+
+def test_work_of_a_machine_that_began_anew_or_is_off_is_told_to_nobody(both: Asking) -> None:
+    both.asker.does = working("seven")
+    (work,) = both.ask().works
+    both.replica.replay(ResetRecord())
+    both.wake(2000)
+    step(both.replica, WorkDone(ASKER, work.id, 7))
+    assert both.replies == []
+    (work,) = both.ask().works
+
+    def fails(_: ServiceTurn, __: ServiceInput) -> None:
+        raise KeyError("nobody foresaw this")
+
+    both.asker.does = fails
+    both.ask(2)
+    step(both.replica, WorkDone(ASKER, work.id, 7))
+    assert both.replica.failed_services == {ASKER}

@@ -10,13 +10,14 @@ import random
 import pytest
 
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
+from distkv.errors import BadValueError, InternalError
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError
 from tests.profiles import seeds
-from tests.proof.core.echo.machine import ECHO
+from tests.proof.core.echo.machine import ECHO, sealed
 from tests.proof.sim.echo import EchoIsTrue, EchoNodes
-from tests.proof.wire.echo import EchoAsk, EchoHeard
+from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoSeal
 
 NAMES = ("a", "b", "c")
 
@@ -46,6 +47,20 @@ def test_echoes_come_back_whatever_the_network_does(seed: int) -> None:
     fleet.run(30_000)
     rule.settled(fleet)
     assert rule.heard_count > 20
+
+
+def test_work_takes_its_time_here_too() -> None:
+    fleet = fleet_of(EchoIsTrue())
+    answers: list[object] = []
+    process = fleet.hosts["a"].process
+    assert process is not None
+    for id, text in enumerate(("abc", "refused", "fault"), 1):
+        process.asked[id] = lambda answer: answers.append(answer.result)
+        fleet.step("a", ServiceAsked(ECHO, id, EchoSeal(1, text)))
+    assert answers == []
+    assert fleet.run_until(lambda: len(answers) == 3, 10_000)
+    assert answers[0] == EchoHeard(sealed("abc").decode())
+    assert [type(answer) for answer in answers[1:]] == [BadValueError, InternalError]
 
 
 def test_answer_that_is_not_true_breaks_the_rule() -> None:

@@ -7,7 +7,9 @@ Knows: the form of a service's machine.  Does not know the node around it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, assert_never
 
 from distkv.core.ground.machine import (
@@ -21,16 +23,25 @@ from distkv.core.ground.machine import (
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.errors import DistkvError, NotFoundError
+from distkv.errors import BadValueError, DistkvError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
-from tests.proof.wire.echo import EchoAsk, EchoChanged, EchoHeard, EchoName, EchoNamed, EchoWatch
+from tests.proof.wire.echo import EchoAsk, EchoChanged, EchoHeard, EchoName, EchoNamed, EchoSeal, EchoWatch
 
 ECHO: Final = "echo"
 PATIENCE_MS: Final = 10_000
 SILENCE: Final = b"say nothing"
 """To this no echo comes back."""
+
+
+def sealed(text: str) -> bytes:
+    """Takes a while, where it is done well. One text is refused, and one is a fault."""
+    if text == "refused":
+        raise BadValueError("this is not sealed")
+    if text == "fault":
+        raise KeyError("nobody foresaw this")
+    return hashlib.scrypt(text.encode(), salt=b"salt", n=2, r=8, p=1).hex().encode()
 
 
 class Echo:
@@ -83,6 +94,8 @@ class Echo:
                     turn.delete(name, ("wrote", id))
                 else:
                     turn.write(name, pack_value(text), ("wrote", id))
+            case ServiceAsked(id=id, request=EchoSeal(text=text)):
+                turn.work(partial(sealed, text), ("text", id))
             case ServiceAsked(id=id, request=EchoWatch()):
                 self._watches[id] = {}
                 self._tell_watch(turn, id, is_first=True)
