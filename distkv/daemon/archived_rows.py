@@ -57,11 +57,12 @@ class ArchivedRows:
             yield from self._entries
         self._part, self._entries = (), iter(())
 
-    def failed(self, error: Exception) -> None:
-        """Whoever took them failed, or could not be given one: remember which row that was about."""
+    def failed(self, error: Exception) -> bool:
+        """Whoever took them failed, or could not be given one: remember which row that was about; False: about none."""
         row = self._last()
         if row is not None and self._aside is not None:
             self._aside.row_failed(row.path, error)
+        return row is not None
 
     def loaded(self) -> None:
         """All were taken."""

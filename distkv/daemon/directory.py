@@ -22,7 +22,7 @@ from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.daemon.archived_rows import ArchivedRows, RowsAside
 from distkv.engine.settler import SettledState, Settler, path_of
-from distkv.errors import DecodeError, DistkvError, LogDamagedError
+from distkv.errors import DecodeError, DistkvError, LogDamagedError, place_of
 from distkv.model.event import Kind, Link, NodeName, Tick
 from distkv.model.path import Path
 from distkv.model.tree import Tree
@@ -82,18 +82,21 @@ class Directory:
         rows = archive.meta()
         if not rows:
             return
-        meta = decode_meta(rows)
-        books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
+        ledger = archive.ledger()
         slots = archive.slots()
         kept = None if slots is None else [(row.machine, row.key, row.value) for row in slots]
         found = ArchivedRows(archive, aside)
         try:
+            meta = decode_meta(rows)
+            books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in ledger]
             state.load(meta, books, found.entries(), kept)
         except (DistkvError, MemoryError):
             raise
         except Exception as error:
-            found.failed(error)
-            raise
+            if found.failed(error):
+                raise
+            reason = f"{type(error).__name__} at {place_of(error)}, from its ledger or from what it says of its node"
+            raise damaged(archive.path, reason) from error
         found.loaded()
         if archive.unread_rows:
             last = dict[Path, bytes]()

@@ -32,6 +32,8 @@ ENDED = "distkv.core.update:Store.expire"
 LOADING = ("distkv.daemon.archived_rows:decode_entry", "distkv.model.tree:share")
 """A row of the archive on its way into the tree: before it is a value, and then."""
 
+BOOKS = ("distkv.daemon.directory:decode_meta", "distkv.daemon.directory:decode_book")
+
 
 @contextmanager
 def faulty_cluster(
@@ -274,6 +276,21 @@ def test_value_of_the_archive_that_fails_is_lost_at_the_third_start(tmp_path: Pa
         with server.client() as client:
             client.set("poison", 2)
             assert client.get("poison").value == 2
+
+
+@pytest.mark.parametrize("place", BOOKS)
+def test_start_that_fails_at_the_ledger_says_what_to_do(tmp_path: Path, place: str) -> None:
+    with open_servers(tmp_path) as servers:
+        server = servers.add("a")
+        server.start("--init", "x", "--transport", "solo").wait_ready()
+        server.terminate()
+        server.program = program(tmp_path / "flag", [place])
+        with failing(tmp_path / "flag", place, ""):
+            server.start("--transport", "solo")
+            assert server.wait_end() == 1
+        last = server.errors.splitlines()[-1]
+        assert "is damaged" in last
+        assert "start the node empty" in last
 
 
 def test_node_whose_own_change_fails_at_its_start_serves_without_it(tmp_path: Path) -> None:
