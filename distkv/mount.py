@@ -18,8 +18,13 @@ from typing import Final
 SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"),)
 """Of each service the package that has its parts, and its name."""
 
-PLACES: Final = {"wire": "wire.{}", "core": "core.{}.part", "doctor": "doctor.{}"}
+PLACES: Final = {"wire": "wire.{}", "core": "core.{}.part", "doctor": "doctor.{}", "sim": "sim.{}.part"}
 """Where in that package each layer looks for its part."""
+
+
+def names() -> tuple[str, ...]:
+    """Of all services."""
+    return tuple([name for _, name in SERVICES])
 
 
 def parts(layer: str) -> tuple[ModuleType, ...]:

@@ -33,7 +33,6 @@ from distkv.errors import RequestError, SettingsError
 if TYPE_CHECKING:
     from distkv.graph.picture import Choice, Picture
     from distkv.graph.trace import Moment
-    from distkv.sim.scenario import Fault
 
 TRACE_MAX: Final = 100_000
 """So many moments are looked at for a picture, the last ones; text has no limit."""
@@ -105,7 +104,7 @@ def graph_command(
     scenario: str | None,
     seed: int | None,
     only: tuple[int, ...] | None,
-    off: tuple[Fault, ...],
+    off: tuple[str, ...],
     nodes: tuple[frozenset[str], ...],
     kinds: tuple[frozenset[str], ...],
     since: float | None,
@@ -198,7 +197,7 @@ def _play(file: str, write: Write) -> int:
     return exits.FAILED
 
 
-def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, write: Write) -> int:
+def _simulate(seed: int, off: frozenset[str], only: tuple[int, ...] | None, write: Write) -> int:
     from distkv.graph.recorder import outside
     from distkv.sim.draft import draw
     from distkv.sim.recording import Recording

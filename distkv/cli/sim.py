@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncclick as click
 
+from distkv import mount
 from distkv.cli import exits
 from distkv.cli.output import Form, check_stdout, is_terminal, print_result
 from distkv.cli.session import CliSession, Job, once, output_option
@@ -26,7 +27,6 @@ from distkv.errors import SettingsError
 if TYPE_CHECKING:
     from distkv.sim.campaign import Sum
     from distkv.sim.run import Outcome
-    from distkv.sim.scenario import Fault
 
 SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
@@ -57,18 +57,17 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(found)
 
 
-class FaultName(click.ParamType["Fault"]):
-    """The name of a fault."""
+class FaultName(click.ParamType[str]):
+    """The name of a fault, or of a service."""
 
     name = "fault"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fault:
-        from distkv.sim.scenario import Fault
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from distkv.sim.scenario import part_names
 
-        try:
-            return Fault(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no fault; there are {', '.join(Fault)}", param, ctx)
+        if value not in part_names():
+            self.fail(f"{value!r} is no fault; there are {', '.join(part_names())}", param, ctx)
+        return str(value)
 
 
 only_option: Final = click.option(
@@ -77,14 +76,22 @@ only_option: Final = click.option(
 )  # fmt: skip
 without_option: Final = click.option(
     "--without", "off", metavar="FAULT", type=FaultName(), multiple=True,
-    help="Switch a fault off, or the tokens or trees of a seed.",
+    help=f"Switch a fault off, or the {', '.join(mount.names())} or trees of a seed.",
 )  # fmt: skip
+
+
+def _service_options(command: Callable[..., Job]) -> Callable[..., Job]:
+    """A flag for each service."""
+    for name in reversed(mount.names()):
+        text = f"Of the seeds take only those that have {name}."
+        command = click.option(f"--{name}", "service", is_flag=True, flag_value=name, help=text)(command)
+    return command
 
 
 @click.command("sim")
 @click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
 @click.option("--first-seed", metavar="N", type=click.IntRange(0), help="The first of them (0).")
-@click.option("--tokens", is_flag=True, help="Of the seeds take only those that have tokens.")
+@_service_options
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 256), help="Processes that share them (1).")
 @click.option("--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="Run this one seed.")
 @click.option(
@@ -105,14 +112,14 @@ def sim_command(
     session: CliSession,
     seeds: int | None,
     first_seed: int | None,
-    tokens: bool,
+    service: str | None,
     jobs: int | None,
     seed: int | None,
     fleets: tuple[int, ...],
     digest: bool,
     trace: bool,
     only: tuple[int, ...] | None,
-    off: tuple[Fault, ...],
+    off: tuple[str, ...],
     form: str | None,
 ) -> Job:
     """Run the core in a simulated network, with faults drawn from a seed, and check what it promises.
@@ -123,8 +130,9 @@ def sim_command(
         raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
-    if seeds is None and (first_seed is not None or jobs is not None or tokens):
-        raise click.UsageError("--first-seed, --tokens and --jobs belong to --seeds")
+    if seeds is None and (first_seed is not None or jobs is not None or service):
+        given = ", ".join(["--first-seed", *(f"--{name}" for name in mount.names())])
+        raise click.UsageError(f"{given} and --jobs belong to --seeds")
     if fleets and off:
         raise click.UsageError("--without belongs to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
@@ -137,7 +145,7 @@ def sim_command(
         return partial(_fleets, fleets, chosen)
     if seed is not None:
         return partial(_one, seed, frozenset(off), only, chosen, digest=digest, trace=trace)
-    return partial(_many, seeds or 0, first_seed or 0, jobs or 1, frozenset(off), chosen, has_tokens=tokens)
+    return partial(_many, seeds or 0, first_seed or 0, jobs or 1, frozenset(off), chosen, service)
 
 
 # -- one seed -----------------------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ def sim_command(
 
 def _one(
     seed: int,
-    off: frozenset[Fault],
+    off: frozenset[str],
     only: tuple[int, ...] | None,
     form: Form,
     *,
@@ -170,7 +178,7 @@ def _one(
     return exits.FAILED if outcome.verdict is Verdict.FAILED else exits.DONE
 
 
-def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...] | None) -> None:
+def _print_shrunk(outcome: Outcome, off: frozenset[str], only: tuple[int, ...] | None) -> None:
     """What is left when everything is left out without which it fails as well, as a scenario file; and commands that
     draw and run it."""
     from distkv.sim.shrink import Shrinker
@@ -188,18 +196,18 @@ def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...]
 # -- many ---------------------------------------------------------------------------------------------------------
 
 
-def _many(count: int, first: int, jobs: int, off: frozenset[Fault], form: Form, *, has_tokens: bool) -> int:
+def _many(count: int, first: int, jobs: int, off: frozenset[str], form: Form, service: str | None) -> int:
     from distkv.sim.campaign import campaign
+    from distkv.sim.draft import seeds_with
     from distkv.sim.run import Verdict
-    from distkv.sim.token_draft import seeds_with_tokens
 
-    seeds = [*islice(seeds_with_tokens(first), count)] if has_tokens else range(first, first + count)
+    seeds = [*islice(seeds_with(service, first), count)] if service else range(first, first + count)
     with _progress(len(seeds)) as tell:
         found = campaign(seeds, jobs, off, tell)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
-        _print_sum(seeds, found)
+        _print_sum(seeds, found, service)
         for outcome in found.failed[:SHOWN_MAX]:
             click.echo(outcome_line(outcome))
             click.echo(f"  again: {_command(outcome.seed, off)}")
@@ -210,7 +218,7 @@ def _many(count: int, first: int, jobs: int, off: frozenset[Fault], form: Form, 
     return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
 
 
-def _print_sum(seeds: Sequence[int], found: Sum) -> None:
+def _print_sum(seeds: Sequence[int], found: Sum, service: str | None) -> None:
     from distkv.sim.reached import NOT_LEGAL, SIGNS
 
     width = max(map(len, SIGNS))
@@ -220,7 +228,7 @@ def _print_sum(seeds: Sequence[int], found: Sum) -> None:
         click.echo(f"{label:<10}  {sign:<{width}}  {found.reached[sign]:>5}{why}")
     verdicts = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(found.verdicts.items()))
     traffic = f"{found.deliveries} deliveries in {found.virtual_ms / 3_600_000:.1f} virtual hours"
-    which = "seeds" if isinstance(seeds, range) else f"{len(seeds)} seeds with tokens, from"
+    which = f"{len(seeds)} seeds with {service}, from" if service else "seeds"
     click.echo(f"{which} {seeds[0]} to {seeds[-1]}: {verdicts}; {traffic}")
     if found.rejected:
         click.echo(f"rejected, because too little happened: {', '.join(str(o.seed) for o in found.rejected)}")
@@ -285,11 +293,11 @@ def outcome_line(outcome: Outcome) -> str:
     return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"
 
 
-def _command(seed: int, off: frozenset[Fault]) -> str:
+def _command(seed: int, off: frozenset[str]) -> str:
     """What to type to see it again."""
-    from distkv.sim.scenario import Fault
+    from distkv.sim.scenario import part_names
 
-    return " ".join([f"distkv sim --seed {seed}", *(f"--without {fault.value}" for fault in Fault if fault in off)])
+    return " ".join([f"distkv sim --seed {seed}", *(f"--without {name}" for name in part_names() if name in off)])
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:

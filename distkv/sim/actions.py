@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import attrs
 
 from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.model.state import State
+from distkv.sim.agent import STREAM_EVENTS
 from distkv.sim.network import NetworkFaults
 from distkv.transport.diversion import Diversion
 
@@ -37,11 +38,11 @@ class Agents:
     """What the Serf agents of some nodes are like."""
 
     nodes: tuple[str, ...]
-    stream_events: int
+    stream_events: int = STREAM_EVENTS
     """What an agent's stream holds for a server that does not read."""
-    doubts_ms: int
+    doubts_ms: int = 0
     """For how long another agent must be silent, or there again, before it is taken for that."""
-    packets_per_s: float | None
+    packets_per_s: float | None = None
     """What the agents carry; None: everything."""
 
 
@@ -57,7 +58,7 @@ class Disks:
     """How long commits take from here on: at least, at most; and how often one stalls for some seconds."""
 
     commit_ms: tuple[int, int]
-    stalls: float
+    stalls: float = 0.0
 
 
 @attrs.frozen
@@ -128,9 +129,9 @@ class SetClock:
     """A node's clocks change."""
 
     node: str
-    rate: float | None
+    rate: float | None = None
     """Milliseconds of its monotonic clock per true one from here on; None: as before."""
-    jump_s: float
+    jump_s: float = 0.0
     """How far its wall clock jumps."""
 
 
@@ -311,100 +312,22 @@ class Retire:
     is_forced: bool
 
 
-# -- clients of tokens --------------------------------------------------------------------------------------------
+# -- services -----------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class StartClient:
-    """A client opens a session, or another one of the same name when that one is over."""
+class ServiceAction:
+    """What clients of a service do, and what befalls them. Each service has its own."""
 
-    node: str
-    """The node that it asks first."""
-    client: str
-    ttl_ms: int | None = None
-    """None: what the servers give."""
-    rate: float = 1.0
-    """Milliseconds of its clock per true one."""
+    service: ClassVar[str]
+    """Its name."""
 
 
 @attrs.frozen
-class AcquireToken:
-    """A client asks for a token."""
+class ShowService:
+    """Show what nodes know of a service. Each service has its own."""
 
-    client: str
-    token: str
-    is_shared: bool = False
-    wait_ms: int | None = None
-    """None: it tries once."""
-    hold_ms: int | None = None
-    """It gives it up after so long; None: when it is told to."""
-    writes: bool = False
-    """Whether it writes under the fence when it gets the token, before it gives it up, and after it was frozen."""
-
-
-@attrs.frozen
-class ReleaseToken:
-    """A client gives up a token, or the wish to have it."""
-
-    client: str
-    token: str
-
-
-@attrs.frozen
-class BreakToken:
-    """A client takes a token from its holders."""
-
-    node: str
-    token: str
-
-
-@attrs.frozen
-class SetData:
-    """A client that holds a token changes its data."""
-
-    client: str
-    token: str
-    value: object
-    keeps: bool = False
-    """Whether the data stays when nobody holds the token."""
-
-
-@attrs.frozen
-class SetServers:
-    """A client says which nodes are to be the token servers."""
-
-    node: str
-    servers: tuple[str, ...]
-
-
-@attrs.frozen
-class ResetTokens:
-    """A client says that a majority of the token servers is gone for good."""
-
-    node: str
-    """A token server."""
-
-
-@attrs.frozen
-class CloseSession:
-    """A client ends its session."""
-
-    client: str
-
-
-@attrs.frozen
-class FreezeClient:
-    """A client's process gets no time; its clock goes on."""
-
-    client: str
-    for_ms: int
-
-
-TokenAction: TypeAlias = (
-    StartClient | AcquireToken | ReleaseToken | SetData | BreakToken | ResetTokens | CloseSession | FreezeClient
-    | SetServers
-)
-"""What clients of tokens do, and what befalls them."""
+    service: ClassVar[str]
 
 
 # -- time ---------------------------------------------------------------------------------------------------------
@@ -457,7 +380,7 @@ class Show:
     """What the trace shows from here on."""
 
     tags: frozenset[str]
-    nodes: frozenset[str]
+    nodes: frozenset[str] = frozenset()
     """Empty: of all nodes."""
 
 
@@ -466,12 +389,7 @@ class ShowState:
     """Show what each node holds."""
 
 
-@attrs.frozen
-class ShowServers:
-    """Show what each token server knows of all, and whether it may grant."""
-
-
-Request: TypeAlias = TokenAction | Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
+Request: TypeAlias = ServiceAction | Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
 """What clients ask for."""
 
 Happening: TypeAlias = (
@@ -494,5 +412,5 @@ Action: TypeAlias = (
     | Later
     | Show
     | ShowState
-    | ShowServers
+    | ShowService
 )

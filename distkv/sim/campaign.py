@@ -21,7 +21,6 @@ import attrs
 from distkv.sim.draft import draw
 from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Outcome, Verdict, run
-from distkv.sim.scenario import Fault
 
 
 @attrs.define
@@ -59,7 +58,7 @@ class Sum:
 class _Runner:
     """Runs one seed, in whichever process."""
 
-    off: frozenset[Fault]
+    off: frozenset[str]
 
     def __call__(self, seed: int) -> Outcome:
         gc.disable()  # a run fits into memory, and its fleet is garbage as a whole when it is over
@@ -71,7 +70,7 @@ class _Runner:
 
 
 def campaign(
-    seeds: Iterable[int], jobs: int = 1, off: Collection[Fault] = (), tell: Callable[[Sum], object] = lambda _: None
+    seeds: Iterable[int], jobs: int = 1, off: Collection[str] = (), tell: Callable[[Sum], object] = lambda _: None
 ) -> Sum:
     """Run all seeds; `tell` hears the sum after each."""
     found = Sum()

@@ -8,7 +8,8 @@ moves no other. How many writes there are follows from the rest: enough for what
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Iterator
 from random import Random
 from typing import Final, assert_never
 
@@ -40,7 +41,7 @@ from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
 from distkv.sim.scenario import PARTS, SELDOM, Fault, Planned, Scenario
-from distkv.sim.token_draft import draw_changes, draw_clients, draw_data, draw_servers, token_rng
+from distkv.sim.service import sim_parts
 from distkv.sim.tree_draft import draw_course, draw_tree
 from distkv.sim.workload import OWNER, RING_LENGTH
 
@@ -72,8 +73,8 @@ TTLS_S: Final = (0.5, 3.0, 12.0, 40.0)
 _ENDS: Final = {Fault.KILL: Deed.STOP, Fault.POWER: Deed.CRASH, Fault.WIPE: Deed.WIPE, Fault.BURN: Deed.BURN}
 
 
-def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
-    """The scenario of a seed, without the faults in `off`.
+def draw(seed: int, off: Collection[str] = ()) -> Scenario:
+    """The scenario of a seed, without the faults and services in `off`.
 
     Each seed takes only some of the faults, so that none is always hidden by another. All are drawn, so that switching
     one off moves nothing else.
@@ -84,10 +85,16 @@ def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
     return _Draft(seed, rng, frozenset([*wanted, *PARTS]) - frozenset(off), off).scenario()
 
 
+def seeds_with(service: str, first: int) -> Iterator[int]:
+    """From a seed on, those that have a service."""
+    (part,) = (part for part in sim_parts() if part.name == service)
+    return (seed for seed in itertools.count(first) if part.draw(seed, (_name(0),), 0) is not None)
+
+
 class _Draft:
     """One seed's choices."""
 
-    def __init__(self, seed: int, rng: Random, faults: frozenset[Fault], off: Collection[Fault]) -> None:
+    def __init__(self, seed: int, rng: Random, faults: frozenset[Fault], off: Collection[str]) -> None:
         self._off = off
         self._seed = seed
         self._rng = rng
@@ -112,15 +119,14 @@ class _Draft:
         presence = Presence([_name(number) for number in range(count)], late, troubles)
         writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         writes += self._decisions(count, length_ms)
-        tokens = draw_servers(token_rng(self._seed), count) if has(Fault.TOKENS) else None
         tree = draw_tree(self._seed) if has(Fault.TREES) else None
         names = [_name(number) for number in range(count)]
         if tree is not None:
             troubles += draw_course(self._seed, names, quiet_ms, length_ms, self._off)
-        if tokens is not None:
-            wishes = draw_clients(self._part("token clients"), names, tokens[2], length_ms)
-            writes += [*wishes, *draw_data(self._part("token data"), wishes)]
-            writes += draw_changes(self._part("token changes"), names, length_ms)
+        parts = [part for part in sim_parts() if part.name not in self._off]
+        drawn = {part.name: part.draw(self._seed, names, length_ms) for part in parts}
+        services = {name: one for name, one in drawn.items() if one is not None}
+        writes += [Planned(at_ms, action) for one in services.values() for at_ms, action in one.planned]
         return Scenario(
             seed=self._seed,
             host_count=count,
@@ -136,7 +142,7 @@ class _Draft:
             wall_off_s=tuple(off_s),
             stream_events=rng.choice([8, 64, 512]),
             doubts_ms=rng.choice([0, 5000, 15_000]),
-            tokens=tokens,
+            services={name: one.settings for name, one in services.items()},
             tree=tree,
             network=network,
             quiet_ms=quiet_ms,
@@ -270,7 +276,7 @@ class _PlannedFault:
                 return self._plan(ToNode(name, Deed.HALF_OPEN))
             case Fault.LOSS | Fault.DUPLICATION | Fault.DELAY | Fault.LATE | Fault.BREAKS | Fault.SLOW_DISK:
                 return []
-            case Fault.BUDGET | Fault.STALL | Fault.TOKENS | Fault.TREES:
+            case Fault.BUDGET | Fault.STALL | Fault.TREES:
                 return []
         assert_never(fault)
 

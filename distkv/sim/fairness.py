@@ -25,12 +25,12 @@ from distkv.sim.actions import (
     Retire,
     Rot,
     RotSome,
+    ServiceAction,
     SetClock,
     Split,
     StartNode,
     Swap,
     TellAll,
-    TokenAction,
     ToNode,
     Write,
 )
@@ -53,8 +53,6 @@ class Fairness:
     def allows(self, action: Happening) -> bool:
         """Whether it may happen now."""
         hosts = self._fleet.hosts
-        if isinstance(action, TokenAction):
-            return True
         match action:
             case ToNode(node=node, deed=deed):
                 return deed in ANY_TIME or (hosts[node].process is not None and self._allows_deed(hosts[node], deed))
@@ -68,6 +66,8 @@ class Fairness:
             case RotSome(nodes=nodes):
                 return all(self._may_rot(hosts[node]) for node in nodes)
             case StartNode() | SetClock() | Split() | CutWay() | Divert() | Foreign() | Lie() | Retire() | TellAll():
+                return True
+            case ServiceAction():
                 return True
         assert_never(action)
 

@@ -14,15 +14,16 @@ import attrs
 from distkv.errors import DistkvError
 from distkv.graph.standing import standing_lines
 from distkv.graph.trace import Moment
-from distkv.sim.actions import Action, Cluster, Settings, Show, ShowServers, ShowState
+from distkv.sim.actions import Action, Cluster, Settings, Show, ShowService, ShowState
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import every
 from distkv.sim.screen import Screen
 from distkv.sim.script import Script
+from distkv.sim.settings import world_defaults
 from distkv.sim.stage import Stage
 from distkv.sim.trees import tree_lines
-from distkv.sim.world import DEFAULTS, new_fleet
+from distkv.sim.world import new_fleet
 
 
 class ScriptFailedError(DistkvError):
@@ -87,10 +88,10 @@ class Player:
             self._screen.show(action.tags, action.nodes)
         elif isinstance(action, ShowState):
             self._screen.put(self._standing())
-        elif isinstance(action, ShowServers):
-            self._screen.put(self._stage.server_lines())
+        elif isinstance(action, ShowService):
+            self._screen.put(self._stage.shown(action))
         elif isinstance(action, Settings):
-            values = {field: value for field, value in action.values.items() if field not in DEFAULTS}
+            values = {field: value for field, value in action.values.items() if field not in world_defaults()}
             self._stage.do(Settings(values))
         elif isinstance(action, Cluster):
             self._screen.is_growing = True
@@ -107,7 +108,7 @@ class Player:
         hosts = self._fleet.hosts.items()
         lines = standing_lines({name: host.live for name, host in hosts if host.process is not None})
         lines += [f"{name}: does not run" for name, host in hosts if host.process is None]
-        lines += self._stage.token_lines()
+        lines += self._stage.service_lines()
         return [*lines, *tree_lines(self._fleet.hosts.values())]
 
     def _happened(self, moment: Moment) -> None:

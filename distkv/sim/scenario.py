@@ -9,12 +9,13 @@ its time comes is skipped.  So a failing one can be cut down.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
+from distkv.mount import names
 from distkv.sim.actions import (
     Action,
     Agents,
@@ -27,19 +28,18 @@ from distkv.sim.actions import (
     Recover,
     SetClock,
     Setting,
+    SettingMap,
     Settings,
 )
 from distkv.sim.network import NetworkFaults
 from distkv.sim.script import EXPECTED
-from distkv.sim.wording import command_of
+from distkv.sim.verbs import command_of
 
 REST_MS: Final = 60_000
 """Twelve clocks to come to rest: a ping that shows a difference takes up to three, what nobody has is given up after
 three more."""
 STALLS: Final = 0.01
 """So many of the commits take up to some seconds."""
-TOKENS_DRIFT: Final = 6
-"""Percent: clocks of hosts run up to 5 % fast or slow, and both ends of a lease lose a millisecond by rounding."""
 OWN_EVERY: Final = 4
 """Of so many messages a node hears one of its own again."""
 
@@ -97,18 +97,22 @@ class Fault(StrEnum):
     """A machine that forgets its connections, of which the others are not told."""
     STALL = "stall"
     """A node that takes nothing of what is said to it over the server tree, although it is there."""
-    TOKENS = "tokens"
-    """No fault, but a part of some seeds that is switched off alike: token servers, and clients of theirs."""
     TREES = "trees"
-    """The same: the server tree."""
+    """No fault, but a part of some seeds that is switched off alike, as services are by their names: the server tree.
+    """
 
 
 RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
 """What other people do wrong."""
-PARTS: Final = frozenset({Fault.STALL, Fault.TOKENS, Fault.TREES})
+PARTS: Final = frozenset({Fault.STALL, Fault.TREES})
 """What is drawn by generators of its own."""
 SELDOM: Final = RARE | {Fault.ROT, Fault.HALF_OPEN}
 """Each seed takes one in four of these."""
+
+
+def part_names() -> list[str]:
+    """What can be left out of a seed: faults, and services."""
+    return [*Fault, *names()]
 
 
 @attrs.frozen
@@ -148,8 +152,8 @@ class Scenario:
     stream_events: int
     doubts_ms: int
     """How long agents take to see that another one is gone, or back."""
-    tokens: tuple[int, int, int] | None
-    """How many hosts serve tokens, their lease, the ttl of a session (ms); None: there are none."""
+    services: Mapping[str, SettingMap]
+    """Those that it has, by name, with what each sets of the whole run."""
     tree: tuple[int, int] | None
     """How many children a node of the server tree takes, and how often it announces itself (ms); None: there is none.
     """
@@ -172,11 +176,10 @@ class Scenario:
 
     @property
     def world(self) -> dict[str, Setting]:
-        """What holds from the beginning to the end, as `grammar.WORLD` names it."""
+        """What holds from the beginning to the end, by the fields of its settings."""
         world: dict[str, Setting] = {"seed": self.seed, "own_every": OWN_EVERY, "watchers": True}
-        if self.tokens is not None:
-            servers, lease_ms, ttl_ms = self.tokens
-            world |= {"tokens": servers, "lease_ms": lease_ms, "ttl_ms": ttl_ms, "drift": TOKENS_DRIFT}
+        for settings in self.services.values():
+            world |= settings
         if self.tree is not None:
             children, announce_ms = self.tree
             world |= {"trees": True, "children": children, "announce_ms": announce_ms}

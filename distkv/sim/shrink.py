@@ -12,7 +12,7 @@ from typing import Final
 
 from distkv.sim.draft import draw
 from distkv.sim.run import Verdict, run
-from distkv.sim.scenario import Fault, Scenario
+from distkv.sim.scenario import Scenario, part_names
 
 RUNS_MAX: Final = 150
 """How many runs a shrinking may take."""
@@ -21,9 +21,9 @@ RUNS_MAX: Final = 150
 class Shrinker:
     """Cuts the scenario of one seed down: first whole kinds of faults, then single actions."""
 
-    def __init__(self, seed: int, off: Collection[Fault], rule: str, kept: Collection[int] | None = None) -> None:
+    def __init__(self, seed: int, off: Collection[str], rule: str, kept: Collection[int] | None = None) -> None:
         self.off = frozenset(off)
-        """The faults that are not needed."""
+        """The faults and services that are not needed."""
         self.kept = tuple(range(len(draw(seed, off).planned))) if kept is None else tuple(sorted(kept))
         """The numbers of the actions that are needed."""
         self._seed = seed
@@ -40,7 +40,7 @@ class Shrinker:
         return draw(self._seed, self.off).only(self.kept)
 
     def _without_faults(self) -> None:
-        for fault in Fault:
+        for fault in part_names():
             off = self.off | {fault}
             scenario = draw(self._seed, off)
             if fault not in self.off and self._fails(scenario):

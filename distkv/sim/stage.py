@@ -7,14 +7,14 @@ Invariant: an action that cannot be done changes nothing; after `Recover` no fau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, assert_never
 
 from distkv.core.client_writes import Retired, RetireNode
 from distkv.core.edges import FrameGiven
-from distkv.errors import DistkvError, DuplicateNameError
+from distkv.errors import DuplicateNameError
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.tick_ranges import is_within
@@ -41,45 +41,36 @@ from distkv.sim.actions import (
     Retire,
     Rot,
     RotSome,
+    ServiceAction,
     SetClock,
     Settings,
     Settle,
     Show,
-    ShowServers,
+    ShowService,
     ShowState,
     Split,
     StartNode,
     Swap,
     TellAll,
-    TokenAction,
     ToNode,
     WaitState,
     Write,
 )
 from distkv.sim.fairness import Fairness
 from distkv.sim.fleet import Fleet
+from distkv.sim.growth import NotPossibleError, check_somebody_runs, gather, grow, until
 from distkv.sim.host import Host, Process
 from distkv.sim.last_words import speak_last
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
+from distkv.sim.service import sim_parts
 from distkv.sim.strangers import Strangers, namesake_of
-from distkv.sim.token_crowd import TokenCrowd
 from distkv.sim.trees import SAY
 from distkv.sim.wording import words_for
 from distkv.sim.workload import Workload
 from distkv.storage.memory import MemoryDisk
-from distkv.wire.message import KnownRecord, PingChain
-
-JOIN_MS: Final = 700
-GROW_CLOCKS: Final = 20
-GATHER_CLOCKS: Final = 12
-QUIET_CLOCKS: Final = 8
-"""A cluster that has grown goes on for so long, so that nothing of its growth is left to do when the trace begins."""
-
-
-class NotPossibleError(DistkvError):
-    """An action cannot be done, or what is waited for does not come."""
+from distkv.wire.message import KnownRecord
 
 
 class Stage:
@@ -95,7 +86,8 @@ class Stage:
         self._agents_down: Final[set[str]] = set()
         self._copies: Final[dict[str, MemoryDisk]] = {}
         self._workload: Final = Workload(fleet)
-        self._crowd: Final = TokenCrowd(fleet)
+        self._crowds: Final = {part.name: part.crowd(fleet) for part in sim_parts()}
+        """The clients of each service."""
         self._strangers: Final = Strangers(fleet, self._core)
         self._fairness: Final = Fairness(fleet, self._copies)
 
@@ -115,25 +107,25 @@ class Stage:
             case Agents() | Disturb() | Disks():
                 self._make(action)
             case Cluster(nodes=nodes):
-                self._grow(nodes)
+                grow(self._fleet, self._start, nodes, self._clock_ms)
             case Gather(nodes=nodes):
-                self._gather(nodes)
+                gather(self._fleet, self._start, nodes, self._clock_ms)
             case PassTime() | Settle() | WaitState() | Recover():
                 self._pass(action)
             case Later(after_ms=after_ms, action=happening):
                 self._fleet.later(after_ms, partial(self._do_if_fair, happening))
-            case Show() | ShowState() | ShowServers():
+            case Show() | ShowState() | ShowService():
                 raise NotPossibleError("there is no trace here")
             case _:
                 assert_never(action)
 
-    def token_lines(self) -> list[str]:
-        """Who holds which tokens, in words."""
-        return self._crowd.lines()
+    def service_lines(self) -> list[str]:
+        """What clients have of services, in words."""
+        return [line for crowd in self._crowds.values() for line in crowd.lines()]
 
-    def server_lines(self) -> list[str]:
-        """What the token servers know, in words."""
-        return self._crowd.server_lines()
+    def shown(self, action: ShowService) -> list[str]:
+        """What nodes know of a service, in words."""
+        return self._crowds[action.service].shown(action)
 
     # -- what takes no time
 
@@ -144,12 +136,9 @@ class Stage:
                 self._happen(action, is_planned=True)
 
     def _happen(self, action: Happening, *, is_planned: bool = False) -> None:
-        if isinstance(action, TokenAction):
-            what = self._crowd.do(action)
-            if what:
-                raise NotPossibleError(what)
-            return
         match action:
+            case ServiceAction():
+                _check_done(self._crowds[action.service].do(action))
             case ToNode(node=node):
                 self._deed(self._fleet.hosts[node], action)
             case StartNode():
@@ -159,9 +148,7 @@ class Stage:
             case Split() | CutWay() | Divert() | Foreign() | Lie():
                 self._between(action)
             case Write() | Fill() | Swap() | Decide() | DecideAny():
-                what = self._workload.do(self._running(action.node), action, spares_disk=is_planned)
-                if what:
-                    raise NotPossibleError(what)
+                _check_done(self._workload.do(self._running(action.node), action, spares_disk=is_planned))
             case Retire():
                 self._retire(action)
             case TellAll():
@@ -373,43 +360,6 @@ class Stage:
             case _:
                 assert_never(action)
 
-    # -- growth
-
-    def _begin_growth(self, names: tuple[str, ...]) -> None:
-        self._start(StartNode(names[0], "root"))
-
-    def _join(self, names: tuple[str, ...]) -> None:
-        for number, name in enumerate(names[1:], 1):
-            self._fleet.later(JOIN_MS * number, partial(self._start, StartNode(name)))
-
-    def _grow(self, names: tuple[str, ...]) -> None:
-        fleet, clock_ms = self._fleet, self._clock_ms
-        self._begin_growth(names)
-        founder = fleet.hosts[names[0]]
-        self._until(lambda: _serves(founder), 2 * clock_ms, f"{names[0]} founds no network")
-        self._join(names)
-        fleet.run(JOIN_MS * len(names))
-        self._check_somebody_runs()
-        self._until(lambda: is_at_rest(fleet), GROW_CLOCKS * clock_ms, "the cluster does not come up")
-        fleet.run(QUIET_CLOCKS * clock_ms)
-        before = self._chains(names)
-        fleet.run_until(lambda: len(now := self._chains(names)) == 1 and not now & before, 3 * clock_ms)
-        fleet.run(1)  # who does not run yet shall not hear that ping either
-
-    def _gather(self, names: tuple[str, ...]) -> None:
-        self._begin_growth(names)
-        self._join(names)
-
-        def serving() -> int:
-            return sum(host.live.is_serving for host in self._fleet.ours())
-
-        if not self._fleet.run_until(lambda: serving() >= len(names), GATHER_CLOCKS * self._clock_ms):
-            raise BrokenRuleError("the fleet grows", f"only {serving()} of {len(names)} are ready")
-
-    def _chains(self, names: tuple[str, ...]) -> set[PingChain]:
-        """The chains that they follow; one, when all are in the same round."""
-        return {self._running(name).replica.ping_chain for name in names}
-
     @property
     def _clock_ms(self) -> int:
         return int(self._core.get("clock_ms", 5000))
@@ -423,11 +373,10 @@ class Stage:
                 fleet.run(for_ms)
             case WaitState(node=node, state=state, within_ms=within_ms):
                 host = fleet.hosts[node]
-                self._until(
-                    lambda: host.process is not None and host.live.state == state, within_ms, f"{node} is not {state}"
-                )
+                is_there = lambda: host.process is not None and host.live.state == state  # noqa: E731
+                until(fleet, is_there, within_ms, f"{node} is not {state}")
             case Settle(within_ms=within_ms):
-                self._check_somebody_runs()
+                check_somebody_runs(fleet)
                 if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
                     raise not_at_rest(fleet, within_ms)
             case Recover(within_ms=within_ms):
@@ -440,7 +389,8 @@ class Stage:
         self._check_fatal()
         self._end_faults()
         is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
-        if self._crowd.all_is_well():
+        have_waited = [crowd.all_is_well() for crowd in self._crowds.values()]
+        if any(have_waited):
             is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
         if is_resting and speak_last(fleet):
             is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
@@ -476,14 +426,6 @@ class Stage:
             if host.fatal is not None:
                 raise BrokenRuleError("no server ends by itself", f"{host.name}: {host.fatal}")
 
-    def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
-        if not self._fleet.run_until(condition, within_ms):
-            raise NotPossibleError(f"{what} within {within_ms / 1000:g} s")
-
-    def _check_somebody_runs(self) -> None:
-        if not any(True for _ in self._fleet.running()):
-            raise NotPossibleError("nobody runs")
-
     def _running(self, name: str) -> Process:
         process = self._fleet.hosts[name].process
         if process is None:
@@ -495,5 +437,6 @@ class Stage:
         self._fleet.befell(*words_for(action))
 
 
-def _serves(host: Host) -> bool:
-    return host.process is not None and host.live.is_serving
+def _check_done(why_not: str) -> None:
+    if why_not:
+        raise NotPossibleError(why_not)

@@ -28,7 +28,7 @@ def draw_tree(seed: int) -> tuple[int, int] | None:
 
 
 def draw_course(
-    seed: int, names: Sequence[str], quiet_ms: int, length_ms: int, off: Collection[Fault]
+    seed: int, names: Sequence[str], quiet_ms: int, length_ms: int, off: Collection[str]
 ) -> list[Planned]:
     """What is said, and what goes wrong."""
     rng = Random(f"course of tree {seed}")

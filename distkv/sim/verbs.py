@@ -1,79 +1,34 @@
-"""The verbs of scenario files (docs/scenarios): what follows each, and which action it is.
+"""The verbs of scenario files (docs/scenarios): which action each is, and which words follow it.
 
-Knows: the words of one command; `VERBS` is the whole grammar.  Does not know files, blocks and traces (`grammar`), nor
-what an action does (`stage`).
+Knows: the forms of every command of the store; with those of services `verbs` is the whole grammar.  Does not know
+files, blocks and traces (`grammar`), nor what an action does (`stage`).
 
-Invariant: whatever follows a verb is an action or a ValueError that says what is expected there.
+Invariant: whatever follows a verb is an action or a ValueError that says what is expected there; what `command_of`
+writes of an action is read as the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final
 
 import attrs
 
-from distkv.core.ready import CoreSettings
-from distkv.model.fence import Fence, read_fence_text
+from distkv.model.fence import read_fence_text
 from distkv.model.state import State
-from distkv.sim.actions import (
-    AcquireToken,
-    Action,
-    Agents,
-    BreakToken,
-    CloseSession,
-    Cluster,
-    Condition,
-    CutWay,
-    Decide,
-    DecideAny,
-    Deed,
-    Disks,
-    Disturb,
-    Divert,
-    Fill,
-    Foreign,
-    FreezeClient,
-    Gather,
-    Happening,
-    Later,
-    Lie,
-    Move,
-    PassTime,
-    Recover,
-    ReleaseToken,
-    ResetTokens,
-    Retire,
-    Rot,
-    RotSome,
-    SetClock,
-    SetData,
-    SetServers,
-    Settings,
-    Settle,
-    Show,
-    ShowServers,
-    ShowState,
-    Split,
-    StartClient,
-    StartNode,
-    Swap,
-    TellAll,
-    ToNode,
-    Untruth,
-    WaitState,
-    Write,
-)
-from distkv.sim.agent import STREAM_EVENTS
+from distkv.sim import actions, forms
+from distkv.sim.actions import Action, Condition, Deed, Happening, Untruth
+from distkv.sim.forms import Fields, Verb, WordForm, after, count, flag, mention, node, nodes, option, pairs, path, time
 from distkv.sim.network import NetworkFaults
-from distkv.sim.words import Known, Words
-from distkv.sim.world import DEFAULTS
+from distkv.sim.service import SimPart, sim_parts
+from distkv.sim.settings import CORE, setting_words, world_known
+from distkv.sim.words import Words, quoted, time_of, value_words
 from distkv.transport.diversion import ANY, Diversion
 from distkv.wire.gossip import GossipKind
 
 GOSSIP: Final = tuple(GossipKind)
-_DIVERTED: Final = "|".join((*GOSSIP, ANY))
+_DIVERTED: Final = f"[COUNT] {'|'.join((*GOSSIP, ANY))} [of NODE…] [to NODE…]"
 
 TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "linked", "done")
 OTHER: Final = ("write", "note", "state", "missing", "members", "tree")
@@ -83,240 +38,178 @@ WAYS: Final = ("sent", "heard")
 ALL: Final = frozenset([f"{way} {kind}" for way in WAYS for kind in (*GOSSIP, *TCP)] + [*OTHER])
 """Every tag that a moment may have, besides `outside`."""
 
-WORLD: Final[Known] = {
-    field.removesuffix("_ms").removesuffix("_every"): (field, default) for field, default in DEFAULTS.items()
-}
-"""What can be said of the whole run."""
-CORE: Final[Known] = {
-    field.name.removesuffix("_ms").removesuffix("_max").replace("_", "-"): (field.name, field.default)
-    for field in attrs.fields(CoreSettings)
-    if isinstance(field.default, int)
-}
-"""What a node can be told."""
+
+def verbs() -> Mapping[str, Verb]:
+    """Each verb, in the order of the docs; last those of services."""
+    return _by_name(tuple(sim_parts()))
+
+
+@cache
+def _by_name(parts: tuple[SimPart, ...]) -> Mapping[str, Verb]:
+    return {verb.name: verb for verb in (*_TABLE, *(verb for part in parts for verb in part.verbs))}
+
+
+@cache
+def _by_kind(parts: tuple[SimPart, ...]) -> Mapping[object, list[Verb]]:
+    """Those of each kind of action; first those that say most of it."""
+    found: dict[object, list[Verb]] = {}
+    for verb in sorted(_by_name(parts).values(), key=lambda verb: -len(verb.fixed)):
+        found.setdefault(verb.makes, []).append(verb)
+    return found
+
+
+def command_of(action: Action) -> str:
+    """The line of a scenario file, with no comment and no line break."""
+    verb = _verb_of(action)
+    return " ".join([verb.name, *(word for form in verb.forms for word in form.write(action))])
+
+
+def named_nodes(action: Action) -> list[str]:
+    """The nodes that are there because an action names them."""
+    return [name for form in _verb_of(action).forms for name in form.named(action)]
+
+
+def mentioned_nodes(action: Action) -> list[str]:
+    """Nodes that must be named elsewhere, too: here a name written wrong would do nothing."""
+    return [name for form in _verb_of(action).forms for name in form.mentioned(action)]
+
+
+def _verb_of(action: Action) -> Verb:
+    return next(verb for verb in _by_kind(tuple(sim_parts()))[type(action)] if verb.is_for(action))
+
+
+# -- forms of one verb only -----------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class VerbRow:
-    """One verb."""
+class _UnderFence(WordForm):
+    """Under a fence, or lifting it: two fields, of which one is said."""
 
-    usage: str
-    """It, and what follows it."""
-    read: Callable[[Words], Action]
-    """Takes all that follows."""
+    def read(self, words: Words) -> Fields:
+        if not words.takes("fence"):
+            return {"refence": words.takes("refence")}
+        said = words.take("the fence")
+        fence = read_fence_text(said)
+        if fence is None:
+            raise ValueError(f"{said} is no fence, as TOKEN:1.2 is")
+        return {"fence": fence}
 
-
-def read_action(verb: str, words: Words) -> Action:
-    """The action that a verb and all the words behind it say.
-
-    Raises:
-        ValueError: they say none.
-    """
-    action = VERBS[verb].read(words)
-    if words:
-        raise ValueError(f"{words.take('')} is one word too many")
-    return action
+    def write(self, action: Any) -> Iterator[str]:
+        if action.fence is not None:
+            yield from ("fence", *quoted(str(action.fence)))
+        if action.refence:
+            yield "refence"
 
 
-# -- what follows a verb, where it is more than a few words ---------------------------------------------------------
+@attrs.frozen
+class _Diverted(WordForm):
+    """Which gossip, and from whom to whom."""
+
+    def mentioned(self, action: Any) -> Iterable[str]:
+        return sorted(action.diversion.senders | action.diversion.receivers)
 
 
-def _deed(deed: Deed, words: Words) -> Action:
-    return ToNode(words.node(), deed)
+@attrs.frozen
+class _Nested(WordForm):
+    """Another command."""
+
+    def named(self, action: Any) -> Iterable[str]:
+        return named_nodes(action.action)
+
+    def mentioned(self, action: Any) -> Iterable[str]:
+        return mentioned_nodes(action.action)
 
 
-def _say(words: Words) -> Action:
-    node, text = words.node(), words.take("the text")
-    return TellAll(node, text, words.integer("the count") if words.takes("times") else 1)
+def _one_of(field: str, known: Iterable[str], what: str, make: Callable[[str], object], usage: str) -> WordForm:
+    def take(words: Words) -> object:
+        found = words.take(f"the {what}")
+        if found not in list(known):
+            raise ValueError(f"{found} is no {what}; there are {', '.join(known)}")
+        return make(found)
+
+    return WordForm(field, usage, take, lambda found: (found,))
 
 
-def _start(words: Words) -> Action:
-    node, init = words.node(), None
-    named = words.node() if words.takes("as") else ""
-    if words.takes("init"):
-        init = words.value() if words.next_is(lambda word: "=" not in word) else "root"
-    return StartNode(node, init, words.settings(CORE), named)
+def _init(words: Words) -> object:
+    return words.value() if words.next_is(lambda word: "=" not in word) else "root"
 
 
-def _clock(words: Words) -> Action:
-    node = words.node()
-    rate = words.number("the rate") if words.takes("rate") else None
-    if rate is not None and rate <= 0:
-        raise ValueError("a rate is more than 0")
-    return SetClock(node, rate, words.number("the jump") if words.takes("jump") else 0.0)
+def _nodes_of_rot(words: Words) -> tuple[str, ...]:
+    first = words.node()
+    return (first,) if words.next_is(str.isdecimal) else (first, words.node())
 
 
-def _move(words: Words) -> Action:
-    node = words.node()
-    if not words.takes("to"):
-        raise ValueError("to is missing")
-    return Move(node, words.node())
-
-
-def _rot_some(words: Words) -> Action:
-    nodes = [words.node()]
-    if not words.next_is(str.isdecimal):
-        nodes.append(words.node())
-    return RotSome(tuple(nodes), words.integer("the count"))
-
-
-def _set(words: Words) -> Action:
-    node, path, value = words.node(), words.path(), words.value()
-    if value is None:
+def _set_value(words: Words) -> object:
+    found = words.value()
+    if found is None:
         raise ValueError("a value is not null: use delete")
-    condition = Condition(words.take("")) if words.next_is(lambda word: word in list(Condition)) else None
-    ttl_ms = words.time_ms() if words.takes("ttl") else None
-    if ttl_ms == 0:
-        raise ValueError("a ttl is more than 0")
-    if condition is not None:
-        return Write(node, path, value, condition, None if ttl_ms is None else ttl_ms / 1000)
-    return Write(node, path, value, None, None if ttl_ms is None else ttl_ms / 1000, *_fence(words))
+    return found
 
 
-def _delete(words: Words) -> Action:
-    return Write(words.node(), words.path(), None, None, None, *_fence(words))
+def _condition(words: Words) -> Condition | None:
+    return Condition(words.take("")) if words.next_is(lambda word: word in list(Condition)) else None
 
 
-def _fence(words: Words) -> tuple[Fence | None, bool]:
-    if not words.takes("fence"):
-        return None, words.takes("refence")
-    text = words.take("the fence")
-    fence = read_fence_text(text)
-    if fence is None:
-        raise ValueError(f"{text} is no fence, as TOKEN:1.2 is")
-    return fence, False
+def _over(words: Words) -> int:
+    return int(forms.above_0(words.integer("the count"), "the numbers begin again after 1 or more"))
 
 
-def _fill(words: Words) -> Action:
-    node, path, count = words.node(), words.path(), words.integer("the count")
-    first = words.integer("the first number") if words.takes("from") else 0
-    over = words.integer("the count") if words.takes("over") else None
-    if over == 0:
-        raise ValueError("the numbers begin again after 1 or more")
-    return Fill(node, path, count, first, over, words.takes("at-once"))
-
-
-def _decide_any(words: Words, *, is_restored: bool) -> Action:
-    node, number = words.node(), words.integer("the number")
-    return DecideAny(node, number, is_restored, words.takes("if-won"))
-
-
-def _decide(words: Words, *, is_restored: bool) -> Action:
-    node, path = words.node(), words.path()
-    if not words.takes("of"):
-        raise ValueError("of is missing")
-    return Decide(node, path, words.node(), is_restored)
-
-
-def _open(words: Words) -> Action:
-    node, client = words.node(), words.node()
-    ttl_ms = words.time_ms() if words.takes("ttl") else None
-    rate = words.number("the rate") if words.takes("rate") else 1.0
-    if rate <= 0:
-        raise ValueError("a rate is more than 0")
-    return StartClient(node, client, ttl_ms, rate)
-
-
-def _acquire(words: Words) -> Action:
-    client, token, is_shared = words.node(), words.take("the token"), words.takes("shared")
-    wait_ms = words.time_ms() if words.takes("wait") else None
-    hold_ms = words.time_ms() if words.takes("for") else None
-    return AcquireToken(client, token, is_shared, wait_ms, hold_ms, words.takes("writing"))
-
-
-def _data(words: Words) -> Action:
-    return SetData(words.node(), words.take("the token"), words.value(), words.takes("keep"))
-
-
-def _split(words: Words) -> Action:
+def _sides(words: Words) -> tuple[tuple[str, ...], ...]:
     sides = [words.nodes("|")]
     while words.takes("|"):
         sides.append(words.nodes("|"))
     if len(sides) < 2:
         raise ValueError("there is one side only")
-    names = [name for side in sides for name in side]
-    if len(set(names)) < len(names):
+    if len(names := [name for side in sides for name in side]) > len(set(names)):
         raise ValueError("a node is on one side only")
-    return Split(tuple(sides))
+    return tuple(sides)
 
 
-def _cut(words: Words) -> Action:
-    sender = words.node()
-    if not words.takes(">"):
-        raise ValueError("> is missing")
-    return CutWay(sender, words.node())
+@attrs.frozen
+class _Sides(WordForm):
+    def named(self, action: Any) -> Iterable[str]:
+        return [name for side in action.sides for name in side]
 
 
 def _diversion(words: Words) -> Diversion:
-    count = words.integer("the count") if words.next_is(str.isdecimal) else None
+    at_most = words.integer("the count") if words.next_is(str.isdecimal) else None
     kind = words.take("the kind of message")
     if kind not in (*GOSSIP, ANY):
         raise ValueError(f"{kind} is no kind of gossip")
     senders = words.nodes("to", "by") if words.takes("of") else ()
     receivers = words.nodes("by") if words.takes("to") else ()
-    return Diversion(kind, frozenset(senders), frozenset(receivers), count)
+    return Diversion(kind, frozenset(senders), frozenset(receivers), at_most)
 
 
-def _delay(words: Words) -> Action:
+def _delayed(words: Words) -> Diversion:
     diversion = _diversion(words)
     if not words.takes("by"):
         raise ValueError("by is missing")
-    return Divert(attrs.evolve(diversion, delay_ms=words.time_ms()))
+    return attrs.evolve(diversion, delay_ms=words.time_ms())
 
 
-def _lie(words: Words) -> Action:
-    node, what = words.node(), words.take("the untruth")
-    if what not in list(Untruth):
-        raise ValueError(f"{what} is no untruth; there are {', '.join(Untruth)}")
-    return Lie(node, Untruth(what))
+def _diverted(diversion: Diversion) -> Iterable[str]:
+    if diversion.count is not None:
+        yield str(diversion.count)
+    yield diversion.kind
+    yield from (*forms.listed("of", diversion.senders), *forms.listed("to", diversion.receivers))
+    if diversion.delay_ms is not None:
+        yield from ("by", time_of(diversion.delay_ms))
 
 
-def _agents(words: Words) -> Action:
-    nodes = words.nodes_before(lambda word: "=" in word)
-    given = words.pairs({"stream", "doubts", "packets"})
-    stream = given["stream"].integer("the stream") if "stream" in given else STREAM_EVENTS
-    doubts_ms = given["doubts"].time_ms() if "doubts" in given else 0
-    packets = given["packets"].number("the packets") if "packets" in given else None
-    if packets is not None and packets <= 0:
-        raise ValueError("packets are more than 0")
-    return Agents(nodes, stream, doubts_ms, packets)
-
-
-def _disturb(words: Words) -> Action:
-    given, faults = words.pairs({*_CHANCES, *_SPANS, "silence"}), NetworkFaults()
-    for name, field in _CHANCES.items():
-        if name in given:
-            setattr(faults, field, given[name].chance(name))
-    for name, field in _SPANS.items():
-        if name in given:
-            setattr(faults, field, given[name].span_ms())
-    faults.silence_ms = given["silence"].time_ms() if "silence" in given else 0
-    return Disturb(faults)
-
-
-def _disks(words: Words) -> Action:
-    return Disks(words.span_ms(), words.chance("stalls") if words.takes("stalls") else 0.0)
-
-
-def _later(words: Words) -> Action:
-    after_ms, verb = words.time_ms(), words.take("the command")
-    if verb not in VERBS:
+def _command(words: Words) -> Action:
+    verb = words.take("the command")
+    found = verbs().get(verb)
+    if found is None:
         raise ValueError(f"{verb} is no verb")
-    action = read_action(verb, words)
+    action = found.read(words)
     if not isinstance(action, Happening):
         raise ValueError(f"{verb} takes time, or is about the whole file")
-    return Later(after_ms, action)
+    return action
 
 
-def _wait(words: Words) -> Action:
-    node, state = words.node(), words.take("the state")
-    if state not in list(State):
-        raise ValueError(f"{state} is no state; there are {', '.join(State)}")
-    return WaitState(node, State(state), words.within_ms())
-
-
-def _show(words: Words) -> Action:
+def _tags(words: Words) -> frozenset[str]:
     shown = words.until("at")
-    nodes = words.nodes() if words.takes("at") else ()
     if not shown:
         raise ValueError("a kind is missing")
     tags: set[str] = set()
@@ -335,76 +228,109 @@ def _show(words: Words) -> Action:
         elif word != "nothing":
             tags |= {f"{way} {kind}" for way in ways for kind in kinds}
         ways = WAYS
-    return Show(frozenset(tags), frozenset(nodes))
+    return frozenset(tags)
 
 
-def _settings(words: Words) -> Action:
+def _settings(words: Words) -> Mapping[str, int | bool]:
     if not words:
         raise ValueError("the setting is missing")
-    return Settings(words.settings({**CORE, **WORLD}))
+    return words.settings({**CORE, **world_known()})
 
 
+_NODES: Final = nodes()
+_STATE: Final = _one_of("state", State, "state", State, "STATE")
+_UNTRUTH: Final = _one_of("what", Untruth, "untruth", Untruth, "|".join(Untruth))
+_RATE: Final = forms.positive("rate", "the rate", "a rate is more than 0")
+_JUMP: Final = forms.number("jump_s", "the jump")
+_SHOWN_AT: Final = WordForm(
+    "nodes", "[at NODE…]", lambda words: frozenset(words.nodes()), sorted, "at", is_optional=True, is_mention=True
+)
+_FENCE: Final = _UnderFence("fence", "[fence FENCE|refence]", Words.node, quoted)
+_TTL: Final = WordForm(
+    "ttl_s", "TIME", lambda words: forms.above_0(words.time_ms(), "a ttl is more than 0") / 1000,
+    lambda ttl_s: [time_of(round(ttl_s * 1000))],
+)  # fmt: skip
+_CONDITION: Final = WordForm(
+    "condition", f"[{'|'.join(Condition)}]", _condition, lambda found: [found] if found else []
+)
+_VALUE: Final = WordForm("value", "VALUE", _set_value, value_words)
+_PACKETS: Final = forms.positive("packets_per_s", "the packets", "packets are more than 0")
 
-_CHANCES: Final = {
-    "loss": "loss", "update-loss": "update_loss", "copies": "duplication", "late": "late", "breaks": "breaks"
-}  # fmt: skip
-_SPANS: Final = {"gossip": "delay_ms", "answers": "answer_ms"}
-
-VERBS: Final[dict[str, VerbRow]] = {
-    "cluster": VerbRow("cluster NODE…", lambda words: Cluster(words.nodes())),
-    "gather": VerbRow("gather NODE…", lambda words: Gather(words.nodes())),
-    "start": VerbRow("start NODE [as NODE] [init [VALUE]] [SETTING=…]…", _start),
-    **{deed.value: VerbRow(f"{deed.value} NODE", partial(_deed, deed)) for deed in Deed},
-    "clock": VerbRow("clock NODE [rate NUMBER] [jump NUMBER]", _clock),
-    "move": VerbRow("move NODE to NODE", _move),
-    "rot": VerbRow("rot NODE PATH", lambda words: Rot(words.node(), words.path())),
-    "rot-some": VerbRow("rot-some NODE [NODE] COUNT", _rot_some),
-    "set": VerbRow(f"set NODE PATH VALUE [{'|'.join(Condition)}] [ttl TIME] [fence FENCE|refence]", _set),
-    "delete": VerbRow("delete NODE PATH [fence FENCE|refence]", _delete),
-    "fill": VerbRow("fill NODE PATH COUNT [from NUMBER] [over COUNT] [at-once]", _fill),
-    "swap": VerbRow("swap NODE NUMBER", lambda words: Swap(words.node(), words.integer("the number"))),
-    "restore": VerbRow("restore NODE PATH of NODE", lambda words: _decide(words, is_restored=True)),
-    "dismiss": VerbRow("dismiss NODE PATH of NODE", lambda words: _decide(words, is_restored=False)),
-    "restore-any": VerbRow("restore-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=True)),
-    "dismiss-any": VerbRow("dismiss-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=False)),
-    "say": VerbRow("say NODE TEXT [times COUNT]", _say),
-    "retire": VerbRow(
-        "retire NODE NODE [force]",
-        lambda words: Retire(words.node(), words.node(), words.takes("force")),
+_TABLE: Final = (
+    Verb("cluster", actions.Cluster, (_NODES,)),
+    Verb("gather", actions.Gather, (_NODES,)),
+    Verb("start", actions.StartNode, (
+        node(),
+        option("as", node("named", is_naming=False)),
+        WordForm("init", "[init [VALUE]]", _init, value_words, "init", is_optional=True),
+        WordForm("settings", "[SETTING=…]…", lambda words: words.settings(CORE), setting_words),
+    )),
+    *(Verb(deed.value, actions.ToNode, (node(),), {"deed": deed}) for deed in Deed),
+    Verb("clock", actions.SetClock, (node(), option("rate", _RATE), option("jump", _JUMP))),
+    Verb("move", actions.Move, (node(), after("to", mention("other")))),
+    Verb("rot", actions.Rot, (node(), path())),
+    Verb("rot-some", actions.RotSome, (
+        WordForm("nodes", "NODE [NODE]", _nodes_of_rot, lambda names: names, is_naming=True), count("count"),
+    )),
+    Verb(
+        "set", actions.Write, (node(), path(), _VALUE, _CONDITION, option("ttl", _TTL), _FENCE),
+        wrong=lambda write: "a fence is a condition by itself" if write.condition and write.fence else "",
     ),
-    "retire-any": VerbRow("retire-any NODE", lambda words: Retire("", words.node(), is_forced=True)),
-    "open": VerbRow("open NODE CLIENT [ttl TIME] [rate NUMBER]", _open),
-    "acquire": VerbRow("acquire CLIENT TOKEN [shared] [wait TIME] [for TIME] [writing]", _acquire),
-    "release": VerbRow("release CLIENT TOKEN", lambda words: ReleaseToken(words.node(), words.take("the token"))),
-    "data": VerbRow("data CLIENT TOKEN VALUE [keep]", _data),
-    "break": VerbRow("break NODE TOKEN", lambda words: BreakToken(words.node(), words.take("the token"))),
-    "reset": VerbRow("reset NODE", lambda words: ResetTokens(words.node())),
-    "change": VerbRow("change NODE SERVER…", lambda words: SetServers(words.node(), words.nodes())),
-    "close": VerbRow("close CLIENT", lambda words: CloseSession(words.node())),
-    "freeze": VerbRow("freeze CLIENT TIME", lambda words: FreezeClient(words.node(), words.time_ms())),
-    "split": VerbRow("split NODE… | NODE… [| NODE…]…", _split),
-    "cut": VerbRow("cut NODE > NODE", _cut),
-    "heal": VerbRow("heal", lambda _: Split(())),
-    "drop": VerbRow(f"drop [COUNT] {_DIVERTED} [of NODE…] [to NODE…]", lambda words: Divert(_diversion(words))),
-    "delay": VerbRow(f"delay [COUNT] {_DIVERTED} [of NODE…] [to NODE…] by TIME", _delay),
-    "deliver": VerbRow("deliver", lambda _: Divert(None)),
-    "foreign": VerbRow("foreign", lambda _: Foreign(is_there=True)),
-    "foreign-gone": VerbRow("foreign-gone", lambda _: Foreign(is_there=False)),
-    "lie": VerbRow(f"lie NODE {'|'.join(Untruth)}", _lie),
-    "agents": VerbRow("agents NODE… [stream=COUNT] [doubts=TIME] [packets=NUMBER]", _agents),
-    "disturb": VerbRow(
-        "disturb [loss=…] [update-loss=…] [copies=…] [gossip=…] [answers=…] [late=…] [breaks=…] [silence=…]",
-        _disturb,
-    ),
-    "disks": VerbRow("disks TIME..TIME [stalls NUMBER]", _disks),
-    "later": VerbRow("later TIME COMMAND", _later),
-    "run": VerbRow("run TIME", lambda words: PassTime(words.time_ms())),
-    "wait": VerbRow("wait NODE STATE [within TIME]", _wait),
-    "settle": VerbRow("settle [within TIME]", lambda words: Settle(words.within_ms())),
-    "recover": VerbRow("recover [within TIME]", lambda words: Recover(words.within_ms())),
-    "show": VerbRow("show all|nothing|[sent|heard] KIND… [at NODE…]", _show),
-    "state": VerbRow("state", lambda _: ShowState()),
-    "servers": VerbRow("servers", lambda _: ShowServers()),
-    "settings": VerbRow("settings SETTING=…", _settings),
-}
-"""Each verb, in the order of the docs."""
+    Verb("delete", actions.Write, (node(), path(), _FENCE), {"value": None}),
+    Verb("fill", actions.Fill, (
+        node(), path(), count("count"), option("from", count("first", "the first number", "NUMBER")),
+        option("over", attrs.evolve(count("over"), take=_over)), flag("at-once", "is_batch"),
+    )),
+    Verb("swap", actions.Swap, (node(), count("number", "the number", "NUMBER"))),
+    *(Verb(verb, actions.Decide, (node(), path(), after("of", mention("loser_of"))), {"is_restored": verb == "restore"})
+      for verb in ("restore", "dismiss")),
+    *(Verb(f"{verb}-any", actions.DecideAny, (
+        node(), count("number", "the number", "NUMBER"), flag("if-won", "is_checked"),
+    ), {"is_restored": verb == "restore"}) for verb in ("restore", "dismiss")),
+    Verb("say", actions.TellAll, (
+        node(), attrs.evolve(forms.text("text", "the text"), tell=value_words), option("times", count("times")),
+    )),
+    Verb("retire", actions.Retire, (node(), mention("other"), flag("force", "is_forced"))),
+    Verb("retire-any", actions.Retire, (mention("other"),), {"node": "", "is_forced": True}),
+    Verb("split", actions.Split, (
+        _Sides("sides", "NODE… | NODE… [| NODE…]…", _sides, lambda sides: [" | ".join(map(" ".join, sides))]),
+    )),
+    Verb("cut", actions.CutWay, (mention("sender"), after(">", mention("receiver")))),
+    Verb("heal", actions.Split, fixed={"sides": ()}),
+    Verb("drop", actions.Divert, (_Diverted("diversion", _DIVERTED, _diversion, _diverted),),
+         suits=lambda divert: divert.diversion.delay_ms is None),
+    Verb("delay", actions.Divert, (_Diverted("diversion", f"{_DIVERTED} by TIME", _delayed, _diverted),)),
+    Verb("deliver", actions.Divert, fixed={"diversion": None}),
+    Verb("foreign", actions.Foreign, fixed={"is_there": True}),
+    Verb("foreign-gone", actions.Foreign, fixed={"is_there": False}),
+    Verb("lie", actions.Lie, (node(), _UNTRUTH)),
+    Verb("agents", actions.Agents, (
+        attrs.evolve(_NODES, take=lambda words: words.nodes_before(lambda word: "=" in word)),
+        pairs(
+            ("stream", count("stream_events", "the stream")), ("doubts", time("doubts_ms")), ("packets", _PACKETS),
+        ),
+    )),
+    Verb("disturb", actions.Disturb, (
+        pairs(
+            ("loss", forms.chance("loss", "loss")), ("update-loss", forms.chance("update_loss", "update-loss")),
+            ("copies", forms.chance("duplication", "copies")), ("gossip", forms.span("delay_ms")),
+            ("answers", forms.span("answer_ms")), ("late", forms.chance("late", "late")),
+            ("breaks", forms.chance("breaks", "breaks")), ("silence", time("silence_ms")),
+            field="faults", makes=NetworkFaults,
+        ),
+    )),
+    Verb("disks", actions.Disks, (forms.span("commit_ms"), option("stalls", forms.chance("stalls", "stalls")))),
+    Verb("later", actions.Later, (
+        time("after_ms"), _Nested("action", "COMMAND", _command, lambda action: [command_of(action)]),
+    )),
+    Verb("run", actions.PassTime, (time("for_ms"),)),
+    Verb("wait", actions.WaitState, (node(), _STATE, forms.within())),
+    Verb("settle", actions.Settle, (forms.within(),)),
+    Verb("recover", actions.Recover, (forms.within(),)),
+    Verb("show", actions.Show, (
+        WordForm("tags", "all|nothing|[sent|heard] KIND…", _tags, lambda tags: sorted(tags) or ["nothing"]),
+        _SHOWN_AT,
+    )),
+    Verb("state", actions.ShowState),
+    Verb("settings", actions.Settings, (WordForm("values", "SETTING=…", _settings, setting_words),)),
+)  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
@@ -134,6 +135,28 @@ class Words:
     def settings(self, known: Known) -> SettingMap:
         """All that is left."""
         return {field: value for word in self.until() for field, value in [_setting(word, known, self._clock_ms)]}
+
+
+# -- written ------------------------------------------------------------------------------------------------------
+
+
+def quoted(word: str) -> tuple[str, ...]:
+    """A word that may have spaces."""
+    return (shlex.quote(word),)
+
+
+def value_words(value: object) -> tuple[str, ...]:
+    """A value as text where that reads as the same value, else as JSON."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except json.JSONDecodeError:
+            return quoted(value)
+    return quoted(json.dumps(value))
+
+
+def time_of(ms: int) -> str:
+    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from distkv.core.tokens.token_settings import TokenSettings
 from distkv.errors import DistkvError, UngrantedError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
-from distkv.sim.token_turns import Turns
+from distkv.sim.tokens.turns import Turns
 from distkv.wire.token_bodies import decode_identity
 from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_requests import TokenAcquire, TokenRequest, TokenSetServers

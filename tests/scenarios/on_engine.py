@@ -21,11 +21,8 @@ from distkv.graph.standing import standing_lines
 from distkv.model.event import NodeName
 from distkv.model.state import State
 from distkv.sim.actions import (
-    AcquireToken,
     Action,
     Agents,
-    BreakToken,
-    CloseSession,
     Cluster,
     CutWay,
     Decide,
@@ -36,29 +33,24 @@ from distkv.sim.actions import (
     Divert,
     Fill,
     Foreign,
-    FreezeClient,
     Gather,
     Later,
     Lie,
     Move,
     PassTime,
     Recover,
-    ReleaseToken,
-    ResetTokens,
     Retire,
     Rot,
     RotSome,
+    ServiceAction,
     SetClock,
-    SetData,
-    SetServers,
     SettingMap,
     Settings,
     Settle,
     Show,
-    ShowServers,
+    ShowService,
     ShowState,
     Split,
-    StartClient,
     StartNode,
     Swap,
     TellAll,
@@ -68,7 +60,7 @@ from distkv.sim.actions import (
 )
 from distkv.sim.rules.alike import are_alike
 from distkv.sim.script import Script
-from distkv.sim.world import DEFAULTS
+from distkv.sim.settings import world_defaults
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.memory import MessageFaults
 from distkv.wire.message import KnownRecord, Start
@@ -88,7 +80,7 @@ ONE_CLOCK = "all servers share one clock"
 NO_ARCHIVE = "these servers keep no archive; tests/node/test_damage.py does it to servers that do"
 STRANGERS = "what strangers do to a fleet only the simulator plays"
 NO_TREE = "these servers have no server tree; tests/node/test_server_tree.py has some that do"
-NO_TOKENS = "these servers serve no tokens"
+NO_SERVICES = "these servers have no services"
 ITS_OWN = "what a server needs for it is drawn by the simulator only"
 
 IMPOSSIBLE: dict[type | Deed, str] = {
@@ -109,16 +101,6 @@ IMPOSSIBLE: dict[type | Deed, str] = {
     RotSome: NO_ARCHIVE,
     Swap: ITS_OWN,
     TellAll: NO_TREE,
-    StartClient: NO_TOKENS,
-    AcquireToken: NO_TOKENS,
-    ReleaseToken: NO_TOKENS,
-    BreakToken: NO_TOKENS,
-    SetData: NO_TOKENS,
-    ResetTokens: NO_TOKENS,
-    SetServers: NO_TOKENS,
-    ShowServers: NO_TOKENS,
-    CloseSession: NO_TOKENS,
-    FreezeClient: NO_TOKENS,
     Agents: ITS_OWN,
     Disturb: ITS_OWN,
     Disks: ITS_OWN,
@@ -131,6 +113,8 @@ IMPOSSIBLE: dict[type | Deed, str] = {
 
 def why_not(action: Action) -> str:
     """Why an action cannot be carried out here; empty when it can."""
+    if isinstance(action, ServiceAction | ShowService):
+        return NO_SERVICES
     return IMPOSSIBLE.get(action.deed if isinstance(action, ToNode) else type(action), "")
 
 
@@ -191,7 +175,7 @@ class Servers:
             raise NotImplementedError(why)
         match action:
             case Settings(values=values):
-                self._core |= {field: value for field, value in values.items() if field not in DEFAULTS}
+                self._core |= {field: value for field, value in values.items() if field not in world_defaults()}
             case Cluster(nodes=nodes):
                 await self._grow(nodes)
             case StartNode(node=node, init=init, settings=settings, named=named):

@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from distkv.sim.verbs import ALL, GOSSIP, OTHER, TCP, VERBS, WORLD
+from distkv.sim.settings import world_known
+from distkv.sim.verbs import ALL, GOSSIP, OTHER, TCP, verbs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scenarios.rst").read_text(encoding="utf-8")
 
 
 def test_page_has_every_command() -> None:
-    assert re.findall(r"^``([a-z].*?)`` ", PAGE, re.MULTILINE) == [row.usage for row in VERBS.values()]
+    assert re.findall(r"^``([a-z].*?)`` ", PAGE, re.MULTILINE) == [row.usage for row in verbs().values()]
 
 
 def test_page_names_every_kind_that_can_be_shown() -> None:
@@ -26,4 +27,4 @@ def test_page_names_every_kind_that_can_be_shown() -> None:
 
 def test_page_names_every_setting_of_the_network() -> None:
     _, _, settings = PAGE.partition("Settings are what the core is told")
-    assert WORLD.keys() - set(re.findall(r"``(\w+)``", settings)) == set()
+    assert world_known().keys() - set(re.findall(r"``(\w+)``", settings)) == set()

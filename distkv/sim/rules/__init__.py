@@ -17,11 +17,10 @@ from distkv.sim.rules.recorded import HeldIsRecorded
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
-from distkv.sim.rules.token_data import DataIsKept
-from distkv.sim.rules.tokens import FencedInOrder, FencesGrow, OneHolder, OrderIsKept, TurnsAreKept, WantedIsGranted
 from distkv.sim.rules.trees import HeardOnce, NoCircle, OverrunEnds
 from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
+from distkv.sim.service import sim_parts
 
 
 def always() -> list[Observer]:
@@ -47,7 +46,7 @@ def always() -> list[Observer]:
 
 
 def every() -> list[Observer]:
-    """All rules: these, and those that want all that a run did."""
+    """All rules: these, those that want all that a run did, and those of services."""
     return [
         *always(),
         OneContent(),
@@ -56,13 +55,7 @@ def every() -> list[Observer]:
         AcknowledgedStay(),
         RingStays(),
         StaysApart(),
-        DataIsKept(),
-        FencedInOrder(),
-        FencesGrow(),
-        OneHolder(),
-        OrderIsKept(),
-        TurnsAreKept(),
-        WantedIsGranted(),
+        *(rule for part in sim_parts() for rule in part.rules()),
         HeardOnce(),
         NoCircle(),
         OverrunEnds(),

@@ -12,12 +12,15 @@ from typing import get_args
 import attrs
 import pytest
 
-from distkv.sim.actions import Deed, Fill, Happening, SetServers, Split, StartNode, Swap, ToNode, Write
-from distkv.sim.draft import draw
+from distkv.core.tokens.machine import TOKENS
+from distkv.sim.actions import Deed, Fill, Happening, ServiceAction, ShowService, Split, StartNode, Swap, ToNode, Write
+from distkv.sim.draft import draw, seeds_with
 from distkv.sim.scenario import Fault, Scenario
-from distkv.sim.token_draft import seeds_with_tokens
+from distkv.sim.service import sim_parts
+from distkv.sim.tokens.actions import SetServers
 
 MANY = range(40)
+SHOWN = ShowService.__subclasses__()
 OF_SCRIPTS = {"Rot", "Divert", "Decide", "ResetTokens"}
 """What only scenario files do."""
 
@@ -37,8 +40,8 @@ def _kinds(scenario: Scenario) -> set[str]:
 
 
 def test_seeds_with_tokens_are_those_that_draw_some() -> None:
-    found = [*takewhile(lambda seed: seed < MANY.stop, seeds_with_tokens(0))]
-    assert found == [seed for seed in MANY if _whole(seed).tokens is not None]
+    found = [*takewhile(lambda seed: seed < MANY.stop, seeds_with(TOKENS, 0))]
+    assert found == [seed for seed in MANY if TOKENS in _whole(seed).services]
     assert found
 
 
@@ -48,11 +51,11 @@ def test_one_seed_in_four_has_a_tree() -> None:
 
 def test_seed_without_trees_and_tokens_is_as_it_is_otherwise() -> None:
     for seed in MANY:
-        whole, plain = _whole(seed), draw(seed, {Fault.TOKENS, Fault.TREES})
-        assert attrs.evolve(whole, tokens=None, tree=None, planned=()) == attrs.evolve(plain, planned=())
+        whole, plain = _whole(seed), draw(seed, {TOKENS, Fault.TREES})
+        assert attrs.evolve(whole, services={}, tree=None, planned=()) == attrs.evolve(plain, planned=())
         rest = [one for one in whole.planned if one in plain.planned]
         assert rest == [*plain.planned]
-        assert whole.planned == plain.planned or whole.tokens or whole.tree
+        assert whole.planned == plain.planned or whole.services or whole.tree
 
 
 def test_seed_is_drawn_alike_every_time() -> None:
@@ -65,7 +68,9 @@ def test_seeds_differ() -> None:
 
 def test_every_action_is_drawn_by_some_seed() -> None:
     drawn = set().union(*(_kinds(_whole(seed)) for seed in MANY))
-    assert drawn == {kind.__name__ for kind in get_args(Happening)} - OF_SCRIPTS
+    of_services = {verb.makes.__name__ for part in sim_parts() for verb in part.verbs if verb.makes not in SHOWN}
+    kinds = {kind.__name__ for kind in get_args(Happening) if kind is not ServiceAction}
+    assert drawn == (kinds | of_services) - OF_SCRIPTS
 
 
 def test_every_deed_is_drawn_by_some_seed() -> None:
@@ -109,7 +114,7 @@ def test_other_token_servers_are_asked_for_where_there_are_tokens() -> None:
     for seed in MANY:
         scenario = _whole(seed)
         changes = [one.action for one in scenario.planned if isinstance(one.action, SetServers)]
-        assert not changes or scenario.tokens is not None
+        assert not changes or TOKENS in scenario.services
         for change in changes:
             assert len(change.servers) in (1, 3, 5)
             assert len(set(change.servers)) == len(change.servers)

@@ -27,17 +27,13 @@ from distkv.sim.actions import (
     Move,
     PassTime,
     Recover,
-    ResetTokens,
     Retire,
     Rot,
     RotSome,
     SetClock,
-    SetData,
-    SetServers,
     Settings,
     Settle,
     Show,
-    ShowServers,
     ShowState,
     Split,
     StartNode,
@@ -50,8 +46,8 @@ from distkv.sim.actions import (
 from distkv.sim.agent import STREAM_EVENTS
 from distkv.sim.grammar import parse_script
 from distkv.sim.network import NetworkFaults
-from distkv.sim.verbs import ALL, VERBS
-from distkv.sim.wording import command_of
+from distkv.sim.tokens.actions import ResetTokens, SetData, SetServers, ShowServers
+from distkv.sim.verbs import ALL, command_of, verbs
 from distkv.sim.words import SETTLE_CLOCKS
 from distkv.transport.diversion import Diversion
 
@@ -229,4 +225,4 @@ def test_nodes_are_all_that_are_named() -> None:
 
 
 def test_usage_begins_with_its_verb() -> None:
-    assert [verb for verb, row in VERBS.items() if row.usage.split()[0] != verb] == []
+    assert [verb for verb, row in verbs().items() if row.usage.split()[0] != verb] == []

@@ -21,7 +21,7 @@ from distkv.sim.player import ScriptFailedError, play
 from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.recording import Recording
 from distkv.sim.run import Outcome, Verdict, run
-from distkv.sim.scenario import Fault
+from distkv.sim.scenario import part_names
 from distkv.sim.shrink import Shrinker
 from tests.seeds import KILLS
 
@@ -91,7 +91,7 @@ def test_failure_is_cut_down_to_what_it_needs_and_is_a_scenario_file(monkeypatch
     assert outcome.rule == "disks keep what they said they have"
     ends = [ToNode(f"n{n}", deed) for n in range(6) for deed in (Deed.STOP, Deed.CRASH)]
     assert one.action in ends or isinstance(one.action, Foreign | Move | Retire)  # a process starts anew
-    assert shrinker.off == set(Fault) - {one.fault}
+    assert shrinker.off == set(part_names()) - {one.fault}
     with pytest.raises(ScriptFailedError, match=outcome.rule):
         play(parse_script(scenario.text(), "t.txt"))
 

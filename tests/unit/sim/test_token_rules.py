@@ -1,6 +1,6 @@
 """The rules about tokens notice what must never be.
 
-Knows: `distkv.sim.rules.tokens`.
+Knows: `distkv.sim.tokens.rules`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from distkv.core.tokens.machine import TOKENS
 from distkv.model.fence import Fence
 from distkv.sim.fleet import Fleet
 from distkv.sim.rule import BrokenRuleError, Observer
-from distkv.sim.rules.token_data import DataIsKept
-from distkv.sim.rules.tokens import FencesGrow, OneHolder, TurnsAreKept, WantedIsGranted
-from distkv.sim.token_crowd import ALL_WANTED, LAST_MS
-from distkv.sim.token_moments import DataMoment, TokenChange, TokenMoment
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.tokens.crowd import ALL_WANTED, LAST_MS
+from distkv.sim.tokens.data_rule import DataIsKept
+from distkv.sim.tokens.moments import DataMoment, TokenChange, TokenMoment
+from distkv.sim.tokens.nodes import TokenNodes
+from distkv.sim.tokens.rules import FencesGrow, OneHolder, TurnsAreKept, WantedIsGranted
 from distkv.wire.values import pack_value
 
 

@@ -1,12 +1,12 @@
 """Who passed whom in a queue is noticed, and nobody is accused of it who may have an earlier place.
 
-Knows: `distkv.sim.token_turns`.
+Knows: `distkv.sim.tokens.turns`.
 """
 
 from __future__ import annotations
 
 from distkv.core.tokens.serving.served_token import ServedToken, WaitingSession
-from distkv.sim.token_turns import Turns
+from distkv.sim.tokens.turns import Turns
 from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from distkv.core.tokens.machine import TokenMachine
 from distkv.core.tokens.state import TokenState
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.tokens.nodes import TokenNodes
 from distkv.wire.token_fields import version_of
 
 

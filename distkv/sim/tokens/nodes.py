@@ -1,7 +1,7 @@
 """Token servers on the hosts of a fleet.
 
 Knows: which hosts are servers, and what every server is told.  Does not know how tokens are served (`core.tokens`), nor
-who asks for them (`token_clients`).
+who asks for them (`clients`).
 
 Invariant: without servers the fleet is as it would be if there were no tokens; with them, chance for tokens is drawn
 from generators of their own.

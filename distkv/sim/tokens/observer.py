@@ -6,7 +6,7 @@ Knows: which moments are those of tokens.  Does not know what is right.
 from __future__ import annotations
 
 from distkv.sim.rule import Observer
-from distkv.sim.token_moments import DataMoment, TokenMoment
+from distkv.sim.tokens.moments import DataMoment, TokenMoment
 
 
 class TokenObserver(Observer):

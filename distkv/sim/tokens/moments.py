@@ -1,6 +1,6 @@
 """What befalls a token, as the clients of the simulator see it, and as rules are told.
 
-Knows: the forms.  Does not know how a client comes to it (`token_clients`), nor what is right (`rules.tokens`).
+Knows: the forms.  Does not know how a client comes to it (`clients`), nor what is right (`rules`).
 
 Invariant: all are values, but for the client itself.
 """

@@ -36,12 +36,12 @@ from distkv.core.tokens.machine import TOKENS
 from distkv.errors import ConnectionLostError, DistkvError, RequestError, UngrantedError
 from distkv.model.fence import Fence
 from distkv.model.path import Path
-from distkv.sim.actions import AcquireToken, StartClient
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Process
-from distkv.sim.token_moments import DataMoment, TokenChange, TokenMoment
-from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.tokens.actions import AcquireToken, StartClient
+from distkv.sim.tokens.moments import DataMoment, TokenChange, TokenMoment
+from distkv.sim.tokens.nodes import TokenNodes
 from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
 from distkv.wire.token_fields import Ticket, read_ticket

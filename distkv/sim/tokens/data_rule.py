@@ -8,8 +8,8 @@ from __future__ import annotations
 import attrs
 
 from distkv.model.fence import NO_FENCE, Fence
-from distkv.sim.rules.token_grants import GrantRule, numbers
-from distkv.sim.token_moments import DataMoment, TokenChange, TokenMoment, TokenUser
+from distkv.sim.tokens.grant_rule import GrantRule, numbers
+from distkv.sim.tokens.moments import DataMoment, TokenChange, TokenMoment, TokenUser
 from distkv.wire.values import unpack_value
 
 

@@ -1,7 +1,7 @@
 """Grants of tokens that a server cannot remember.
 
 Knows: which servers had their disks set back, and what they had granted until then.  Does not know what must hold of a
-grant (`tokens`, `token_data`).
+grant (`rules`, `data_rule`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from distkv.core.ready import Input, Ready
 from distkv.model.fence import Fence
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed
-from distkv.sim.token_moments import TokenMoment
-from distkv.sim.token_nodes import TokenNodes, token_nodes
-from distkv.sim.token_observer import TokenObserver
+from distkv.sim.tokens.moments import TokenMoment
+from distkv.sim.tokens.nodes import TokenNodes, token_nodes
+from distkv.sim.tokens.observer import TokenObserver
 from distkv.wire.message import ResetRecord, StaleRecord
 
 

@@ -1,6 +1,6 @@
 """All clients of tokens of one run, by their names.
 
-Knows: which client is meant, and what becomes of all in the end.  Does not know what a client does (`token_clients`).
+Knows: which client is meant, and what becomes of all in the end.  Does not know what a client does (`clients`).
 
 Invariant: a client that is not there any more does nothing; another one of its name may take its place.
 """
@@ -14,7 +14,10 @@ from typing import Final, assert_never
 from distkv.core.ready import Answer, ServiceAsked
 from distkv.core.tokens.machine import TOKENS
 from distkv.errors import DistkvError, RequestError
-from distkv.sim.actions import (
+from distkv.sim.actions import ServiceAction, ShowService
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Process
+from distkv.sim.tokens.actions import (
     AcquireToken,
     BreakToken,
     CloseSession,
@@ -26,11 +29,9 @@ from distkv.sim.actions import (
     StartClient,
     TokenAction,
 )
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Process
-from distkv.sim.token_clients import TokenClient
-from distkv.sim.token_nodes import TokenNodes, token_nodes
-from distkv.sim.token_standing import server_lines
+from distkv.sim.tokens.clients import TokenClient
+from distkv.sim.tokens.nodes import TokenNodes, token_nodes
+from distkv.sim.tokens.standing import server_lines
 from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers
 
 ALL_WANTED: Final = "all tokens are wanted"
@@ -58,8 +59,10 @@ class TokenCrowd:
         """All for which any client has asked."""
         self._counts: Final = Counter[str]()
 
-    def do(self, action: TokenAction) -> str:
+    def do(self, action: ServiceAction) -> str:
         """Carry out one action. Returns why it cannot be, if that is so."""
+        if not isinstance(action, TokenAction):
+            raise TypeError(f"{action} is none of tokens")
         nodes = token_nodes(self._fleet.services)
         if nodes is None:
             return "there are no tokens: say 'settings tokens=3' first"
@@ -106,7 +109,7 @@ class TokenCrowd:
                 found.append(f"{name}: holds {held}")
         return found
 
-    def server_lines(self) -> list[str]:
+    def shown(self, action: ShowService) -> list[str]:  # noqa: ARG002  # there is only one
         """What the token servers know, in words."""
         nodes = token_nodes(self._fleet.services)
         if nodes is None:

@@ -2,17 +2,17 @@
 
 Knows: how likely each of their actions is.  Does not know what else a seed draws (`draft`).
 
-Invariant: all is drawn from a generator of its own.
+Invariant: all is drawn from generators of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
-from distkv.sim.actions import (
+from distkv.sim.service import Drawn
+from distkv.sim.tokens.actions import (
     AcquireToken,
     BreakToken,
     CloseSession,
@@ -23,10 +23,11 @@ from distkv.sim.actions import (
     StartClient,
     TokenAction,
 )
-from distkv.sim.scenario import Planned
 
 SHARE: Final = 0.2
 """So many of the seeds have tokens."""
+DRIFT: Final = 6
+"""Percent: clocks of hosts run up to 5 % fast or slow, and both ends of a lease lose a millisecond by rounding."""
 RATES: Final = (1.0, 0.97, 1.04)
 OPEN_MS: Final = 10_000
 """Every so often a client without a session opens one."""
@@ -40,22 +41,24 @@ CHANGED: Final = (0, 0, 1, 2, 4)
 """So often somebody asks for another list of servers, in the first three quarters of a seed."""
 
 
-def draw_servers(rng: Random, host_count: int) -> tuple[int, int, int] | None:
-    """How many serve tokens, their lease, and the ttl of a session; None: there are none."""
+Planned: TypeAlias = tuple[int, TokenAction]
+"""An action, and when it happens (ms)."""
+
+
+def draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
+    """What a seed has of tokens: servers on some of these hosts, and clients; None: it has none."""
+    rng = Random(f"tokens {seed}")
     has_tokens = rng.random() < SHARE
-    servers = rng.choice([number for number in (1, 3, 3, 5) if number <= host_count])
+    servers = rng.choice([number for number in (1, 3, 3, 5) if number <= len(names)])
     lease_ms, leases = rng.choice([1000, 2000, 5000]), rng.choice([3, 4, 6])
-    return (servers, lease_ms, lease_ms * leases) if has_tokens else None
-
-
-def seeds_with_tokens(first: int) -> Iterator[int]:
-    """From a seed on, those that have tokens."""
-    return (seed for seed in count(first) if draw_servers(token_rng(seed), 1) is not None)
-
-
-def token_rng(seed: int) -> Random:
-    """From which it is drawn whether a seed has tokens."""
-    return Random(f"tokens {seed}")
+    if not has_tokens:
+        return None
+    ttl_ms = lease_ms * leases
+    wishes = draw_clients(Random(f"token clients {seed}"), names, ttl_ms, length_ms)
+    data = draw_data(Random(f"token data {seed}"), wishes)
+    changes = draw_changes(Random(f"token changes {seed}"), names, length_ms)
+    settings = {"tokens": servers, "lease_ms": lease_ms, "ttl_ms": ttl_ms, "drift": DRIFT}
+    return Drawn(settings, [*wishes, *data, *changes])
 
 
 def draw_clients(rng: Random, names: Sequence[str], ttl_ms: int, length_ms: int) -> list[Planned]:
@@ -67,24 +70,24 @@ def draw_clients(rng: Random, names: Sequence[str], ttl_ms: int, length_ms: int)
         client, rate = f"c{number}", rng.choice(RATES)
         at_ms = rng.randint(0, 10_000)
         opens = [StartClient(rng.choice(names), client, None, rate) for _ in range(at_ms, length_ms, OPEN_MS)]
-        planned += [Planned(at_ms + at * OPEN_MS, one) for at, one in enumerate(opens)]
+        planned += [(at_ms + at * OPEN_MS, one) for at, one in enumerate(opens)]
         while at_ms < length_ms:
             at_ms += rng.randint(1, PAUSE_MS)
             action = _action(rng, client, rng.choice(tokens), rng.choice(names), ttl_ms, has_shared=has_shared)
-            planned.append(Planned(min(at_ms, length_ms), action))
+            planned.append((min(at_ms, length_ms), action))
     return planned
 
 
 def draw_data(rng: Random, planned: Sequence[Planned]) -> list[Planned]:
     """Changes of the data of tokens, some time after clients want these."""
     found: list[Planned] = []
-    for one in planned:
-        if isinstance(one.action, AcquireToken):
-            client, token = one.action.client, one.action.token
+    for at_ms, action in planned:
+        if isinstance(action, AcquireToken):
+            client, token = action.client, action.token
             for _ in range(rng.choice(WRITES)):
                 count = len(found)
-                action = SetData(client, token, count, keeps=count % 3 > 0)
-                found.append(Planned(one.at_ms + rng.randint(0, WRITTEN_MS), action))
+                change = SetData(client, token, count, keeps=count % 3 > 0)
+                found.append((at_ms + rng.randint(0, WRITTEN_MS), change))
     return found
 
 
@@ -95,7 +98,7 @@ def draw_changes(rng: Random, names: Sequence[str], length_ms: int) -> list[Plan
     for _ in range(rng.choice(CHANGED)):
         at_ms = rng.choice([at_ms, rng.randint(2000, max(2000, length_ms * 3 // 4))])
         count = rng.choice([number for number in (1, 3, 3, 5) if number <= len(names)])
-        found.append(Planned(max(2000, at_ms), SetServers(rng.choice(names), tuple(sorted(rng.sample(names, count))))))
+        found.append((max(2000, at_ms), SetServers(rng.choice(names), tuple(sorted(rng.sample(names, count))))))
     return found
 
 

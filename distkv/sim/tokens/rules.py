@@ -18,13 +18,13 @@ from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
-from distkv.sim.rules.token_grants import GrantRule, numbers
-from distkv.sim.token_clients import TOKEN_PATH
-from distkv.sim.token_crowd import ALL_WANTED
-from distkv.sim.token_moments import TokenChange, TokenMoment, TokenUser
-from distkv.sim.token_nodes import TokenNodes, token_nodes
-from distkv.sim.token_observer import TokenObserver
-from distkv.sim.token_turns import Turns
+from distkv.sim.tokens.clients import TOKEN_PATH
+from distkv.sim.tokens.crowd import ALL_WANTED
+from distkv.sim.tokens.grant_rule import GrantRule, numbers
+from distkv.sim.tokens.moments import TokenChange, TokenMoment, TokenUser
+from distkv.sim.tokens.nodes import TokenNodes, token_nodes
+from distkv.sim.tokens.observer import TokenObserver
+from distkv.sim.tokens.turns import Turns
 from distkv.wire.message import Record, ResetRecord, StaleRecord
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_requests import TokenAcquire

@@ -1,0 +1,69 @@
+"""What a service brings to the simulator.
+
+Knows: the form of its part, and where the parts are found.  Does not know any service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from distkv.mount import parts
+from distkv.sim.actions import ServiceAction, SettingMap, ShowService
+from distkv.sim.fleet import Fleet
+from distkv.sim.forms import Verb
+from distkv.sim.host import Host
+from distkv.sim.rule import Observer
+from distkv.sim.service_nodes import ServiceNodes
+
+
+class Crowd(Protocol):
+    """All clients of the service in one run."""
+
+    def do(self, action: ServiceAction) -> str:
+        """Carry out one action. Returns why it cannot be, if that is so."""
+
+    def lines(self) -> list[str]:
+        """What clients have, in words; `state` shows it."""
+
+    def shown(self, action: ShowService) -> list[str]:
+        """What is asked to be shown, in words."""
+
+    def all_is_well(self) -> bool:
+        """Faults are over, and nodes at rest: let every client have what it wants. Returns whether time has passed."""
+
+
+@attrs.frozen
+class Drawn:
+    """What a seed has of the service."""
+
+    settings: SettingMap
+    """Of the whole run."""
+    planned: Sequence[tuple[int, ServiceAction]]
+    """What happens, and when (ms)."""
+
+
+@attrs.frozen(eq=False)
+class SimPart:
+    """One service."""
+
+    name: str
+    settings: SettingMap
+    """What can be set of the whole run, and what holds when nothing is said."""
+    nodes: Callable[[Mapping[str, Host], int, SettingMap], ServiceNodes | None]
+    """The service on hosts, by the seed of chance and the settings; None: no host has it."""
+    crowd: Callable[[Fleet], Crowd]
+    verbs: Sequence[Verb]
+    """Of its actions."""
+    draw: Callable[[int, Sequence[str], int], Drawn | None]
+    """What a seed has of it, by the names of the hosts and the length of the run (ms); None: nothing."""
+    rules: Callable[[], Sequence[Observer]]
+    """What must be true in every run."""
+
+
+def sim_parts() -> Sequence[SimPart]:
+    """Those of all services."""
+    return [module.PART for module in parts("sim")]
+
