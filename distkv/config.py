@@ -84,6 +84,9 @@ class Limits:
     refused with `busy`."""
     service_requests: int = attrs.field(default=4096, validator=_above_zero)
     """Requests to services of this node that are not answered; a further one is refused with `busy`."""
+    data_bytes: int = attrs.field(default=1 << 30, validator=_above_zero)
+    """Bytes of all rows that services of this node keep as data; a further row is refused with `no_space`. All of them
+    are in memory."""
     tells: int = attrs.field(default=1024, validator=_above_zero)
     """Messages of services that wait for a connection to one node; above it they are dropped, and sent again later."""
     tell_bytes: int = attrs.field(default=512 << 10, validator=_above_zero)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.machine import ServiceGround, ServiceInput, ServiceMachine
 from distkv.core.ground.turn import Effect, ServiceTurn
 from distkv.model.event import NodeName
@@ -40,7 +41,7 @@ class KnownNodes:
 def ground_of(
     me: NodeName, life: int, created: float, slots: Mapping[str, bytes], entries: KnownEntries | None = None
 ) -> ServiceGround:
-    return ServiceGround(me, life, created, dict(slots), entries or KnownEntries(), KnownNodes())
+    return ServiceGround(me, life, created, dict(slots), ServiceRows(), entries or KnownEntries(), KnownNodes())
 
 
 def began(machine: ServiceMachine, service: str, ground: ServiceGround, boot_ms: int = 0) -> list[Effect]:

@@ -68,6 +68,7 @@ class Node:
         name, clock_ms = settings.node, settings.clock_ms
         self.settings = settings
         self.store = Store(name, settings.chain_length_max)
+        self.store.data.bytes_max = settings.data_bytes_max
         self.lives = Lives(settings, self.store, rng)
         self.late_joins = LateJoins(self.store)
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)

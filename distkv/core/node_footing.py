@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from distkv.core.ground.data import Data
 from distkv.core.ground.slots import Slots
 from distkv.core.node import Node
 from distkv.core.registry import service_path
@@ -51,6 +52,10 @@ class NodeFooting:
     @property
     def slots(self) -> Slots:
         return self._node.store.kept
+
+    @property
+    def data(self) -> Data:
+        return self._node.store.data
 
     @property
     def registry_changes(self) -> int:

@@ -324,6 +324,8 @@ class CoreSettings:
     chain_length_max: int = 5
     tock_jump: int = 1 << 32
     pull_events_max: int = 20_000
+    data_bytes_max: int = 1 << 30
+    """Of the rows that services keep as data."""
     delete_retention_ms: int = 86_400_000
     """How old a tombstone is at least before it is purged."""
     alone: bool = False

@@ -21,6 +21,7 @@ from distkv.core.clients import Clients
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
+from distkv.core.ground.data import Data, DataRow
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ground.services import Services
 from distkv.core.ground.slots import Slot
@@ -121,9 +122,10 @@ class Replica:
         books: Iterable[tuple[Writer, WriterLedger]],
         entries: Iterable[Entry],
         slots: Iterable[Slot] | None = (),
+        data: Iterable[DataRow] = (),
     ) -> None:
         """Take over an archived state whole, before anything is replayed; `slots` is None when they are damaged."""
-        self._node.store.load(meta, books, entries, slots)
+        self._node.store.load(meta, books, entries, slots, data)
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
@@ -298,8 +300,13 @@ class Replica:
 
     @property
     def slots(self) -> Mapping[str, Mapping[str, bytes]]:
-        """What the services of this node keep, by their names and keys; not to be changed."""
+        """What the services of this node have promised, by their names and keys; not to be changed."""
         return self._node.store.slots
+
+    @property
+    def data(self) -> Data:
+        """What they keep row by row; not to be changed."""
+        return self._node.store.data
 
     @property
     def failed_services(self) -> frozenset[str]:

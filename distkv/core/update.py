@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from distkv.core.conditions import check_conditions, decided_fence, has_condition, next_fence
+from distkv.core.ground.data import Data, DataRow
 from distkv.core.ground.slots import Slot, Slots
 from distkv.core.identity import Identity
 from distkv.core.losses import Losses
@@ -54,6 +55,7 @@ from distkv.model.tree import Applied, Tree
 from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventRecord,
     KnownRecord,
     LifeRecord,
@@ -86,7 +88,9 @@ class Store:
         self.tree = Tree()
         self.registry = Registry(self.tree)
         self.kept: Final = Slots()
-        """What the services of this node keep."""
+        """What the services of this node have promised."""
+        self.data: Final = Data()
+        """What they keep row by row."""
         self.losses: Final = Losses()
         """Paths whose values this disk lost."""
         self.tock = Tock(0)
@@ -324,7 +328,8 @@ class Store:
         return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
 
     def reset(self) -> list[Record]:
-        """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
+        """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held. What
+        services keep row by row stays: nobody else has it."""
         self.tree = Tree()
         self.own.reset()
         self.registry.reset(self.tree)
@@ -368,6 +373,8 @@ class Store:
                 self._ceiling = tock
             case SlotRecord():
                 self.kept.replay(record)
+            case DataRecord():
+                self.data.replay(record)
             case PurgeRecord(path=path):
                 self.tree.purge(path)
                 return [path]
@@ -404,8 +411,10 @@ class Store:
         books: Iterable[tuple[Writer, WriterLedger]],
         entries: Iterable[Entry],
         slots: Iterable[Slot] | None = (),
+        data: Iterable[DataRow] = (),
     ) -> None:
-        """Take over an archived state whole; the records after it are replayed then. `slots`: see `Slots.load`.
+        """Take over an archived state whole; the records after it are replayed then. `slots`: see `Slots.load`; `data`:
+        see `Data.load`.
 
         Raises:
             WrongDirectoryError: it is another node's.
@@ -414,6 +423,7 @@ class Store:
         self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._collect_fading(entries))
         self.kept.load(slots)
+        self.data.load(data)
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
 
@@ -469,6 +479,7 @@ class Store:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self.losses.check()
         self.kept.check()
+        self.data.check()
         again = Registry(self.tree)
         for entry in self.tree.reserved():
             again.changed(entry.head.path)

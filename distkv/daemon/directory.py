@@ -21,7 +21,8 @@ import attrs
 from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.daemon.archived_rows import ArchivedRows, RowsAside
-from distkv.engine.settler import SettledState, Settler, path_of
+from distkv.engine.settled_state import SettledState
+from distkv.engine.settler import Settler, path_of
 from distkv.errors import DecodeError, DistkvError, LogDamagedError, place_of
 from distkv.model.event import Kind, Link, NodeName, Tick
 from distkv.model.path import Path
@@ -63,8 +64,10 @@ class Directory:
         began = time.perf_counter()
         gc.disable()  # a hundred thousand new objects that all stay: looking for garbage among them doubles the time
         try:
-            self._load_state(state, settler, aside)
+            is_damaged = self._load_state(state, aside)
             count = self._replay(state.replay if replay is None else replay, settler)
+            if is_damaged:
+                settler.rewrite()
         except DecodeError as error:
             raise LogDamagedError(
                 f"{self.path}: what is stored is whole but cannot be read: {error}; was it written by a newer release?"
@@ -77,11 +80,12 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: SettledState, settler: Settler, aside: RowsAside | None) -> None:
+    def _load_state(self, state: SettledState, aside: RowsAside | None) -> bool:
+        """Whether something is damaged, so that all is to be settled anew."""
         archive = self.archive
         rows = archive.meta()
         if not rows:
-            return
+            return False
         ledger = archive.ledger()
         slots = archive.slots()
         kept = None if slots is None else [(row.machine, row.key, row.value) for row in slots]
@@ -89,7 +93,7 @@ class Directory:
         try:
             meta = decode_meta(rows)
             books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in ledger]
-            state.load(meta, books, found.entries(), kept)
+            state.load(meta, books, found.entries(), kept, archive.data())
         except (DistkvError, MemoryError):
             raise
         except Exception as error:
@@ -102,12 +106,11 @@ class Directory:
             last = dict[Path, bytes]()
             state.doubt(_seen(archive, state.tree, last))
             _name_lost(archive, last)
-            settler.rewrite()
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
             raise damaged(archive.path, "its values are not those that its digest was made of")
         state.lose(path_of(damage) for damage in archive.damage.all() if damage.is_value)
-        if slots is None:
-            settler.rewrite()
+        state.data.lose(archive.lost_data)
+        return bool(archive.unread_rows) or slots is None or archive.is_data_damaged
 
     def _replay(self, replay: Replay, settler: Settler) -> int:
         count = 0
@@ -145,6 +148,8 @@ def _say_damage(damage: DamagedRow) -> None:
     path = path_of(damage)
     if damage.is_slot:
         does = "services of this node begin without what they kept"
+    elif damage.is_data:
+        does = "it is written again, or its service is told what is lost"
     elif damage.is_page:
         does = "what is left there is written anew soon"
     elif damage.is_past:

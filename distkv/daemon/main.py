@@ -216,6 +216,7 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
         chain_length_max=config.chain_length,
         tock_jump=config.limits.tock_jump,
         pull_events_max=config.limits.pull_events,
+        data_bytes_max=config.limits.data_bytes,
         delete_retention_ms=int(config.delete.retention_s * 1000),
         alone=config.transport == "solo",
         follow=config.links.follow,

@@ -1,6 +1,7 @@
 """What a stretch of the log brought, as the archive is to have it.
 
-Knows: what each path and slot that it touched holds at its end.  Does not know when a stretch ends (`settler`).
+Knows: what each path, slot and row of data that it touched holds at its end.  Does not know when a stretch ends
+(`settler`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class LogStretch:
     """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
     slots: dict[tuple[str, str], None] = attrs.field(factory=dict)
     """The slots that it touched; what they hold is looked up at its end."""
+    data: dict[tuple[str, str], bytes | None] = attrs.field(factory=dict)
+    """What each row of data that it touched holds at its end, by service and key."""
+    forget_data: bool = False
+    """Whether what was settled of that before is void: some was damaged, and `data` has all there is."""
     forget: bool = False
     """Whether what was settled before is void, but for the history: the node started anew in it, or some of that was
     damaged."""

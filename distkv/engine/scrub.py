@@ -165,7 +165,7 @@ class Scrub:
             await self._run_blocking(self._archive.mend_history)
         if not all(damage.is_past for damage in due):
             await self._settler.write_anew()
-        written_anew = {damage for damage in due if not damage.is_past}
+        written_anew = {damage for damage in due if not damage.is_past and (damage.is_page or not damage.is_data)}
         written_anew |= {damage for damage in known if damage.is_slot}  # also what a start began without, and told
         all_damage.forget({damage for damage in known if damage in written_anew or self._is_healed(damage)})
         self._noted_count = all_damage.noted_count

@@ -12,15 +12,14 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from math import inf
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 import trio
 
-from distkv.core.ground.slots import Slot
 from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
 from distkv.engine.changes import Changes
@@ -28,20 +27,28 @@ from distkv.engine.commit import Committer
 from distkv.engine.log_stretch import LogStretch
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
 from distkv.engine.scarce import on_a_thread
+from distkv.engine.settled_state import SettledState
 from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, NoSpaceError
-from distkv.model.entry import Entry
-from distkv.model.event import Link, Writer
-from distkv.model.ledger import WriterLedger
+from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
-from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, data_damage
 from distkv.storage.base import Log
 from distkv.storage.seal import put_seal
-from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord, SlotRecord
-from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, path_key, read_path_key
+from distkv.wire.message import (
+    DataRecord,
+    EventRecord,
+    KnownRecord,
+    LifeRecord,
+    PurgeRecord,
+    Record,
+    ResetRecord,
+    SlotRecord,
+)
+from distkv.wire.states import encode_book, encode_entry, encode_meta, path_key, read_path_key
 
 log = logging.getLogger("distkv.engine")
 
@@ -59,43 +66,6 @@ UNSETTLED_MAX: Final = 200_000
 """Past it writes are refused: the archive takes nothing any more, and all that waits for it is in memory."""
 
 RunBlocking: TypeAlias = Callable[..., Awaitable[Any]]
-
-
-class SettledState(Protocol):
-    """What is settled, and loaded at the next start: `core.Replica`, or the store inside it."""
-
-    @property
-    def tree(self) -> Tree:
-        """Entries and ledger."""
-
-    def meta(self) -> Meta:
-        """What goes with them."""
-
-    @property
-    def slots(self) -> Mapping[str, Mapping[str, bytes]]:
-        """What services keep, by their names and keys."""
-
-    def load(
-        self,
-        meta: Meta,
-        books: Iterable[tuple[Writer, WriterLedger]],
-        entries: Iterable[Entry],
-        slots: Iterable[Slot] | None,
-    ) -> None:
-        """Take over what was settled; `slots` is None when they are damaged."""
-
-    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
-        """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""
-
-    def lose(self, paths: Iterable[Path | None]) -> None:
-        """What stood at these paths is lost; None: where it was is not known."""
-
-    @property
-    def losses(self) -> Losses:
-        """What of that nothing has replaced."""
-
-    def replay(self, record: Record) -> list[Path]:
-        """Repeat a record that was not; returns the paths whose entries it may have changed."""
 
 
 class Settler:
@@ -170,10 +140,12 @@ class Settler:
         return self._state.tree
 
     def rewrite(self) -> None:
-        """Have the whole state settled anew, because some of what was settled is damaged. Blocks: for a start."""
-        self._unsettled.forget = True
+        """Have all settled anew, because some of what was settled is damaged. Blocks: for the end of a start."""
         for entry in self._state.tree.entries():
             self._look(entry.head.path)
+        for row in self._state.data.rows():
+            self._look_at_row(*row)
+        self._forget()
 
     @property
     def losses(self) -> Losses:
@@ -193,8 +165,12 @@ class Settler:
                 for path in paths[at : at + LOOKS]:
                     self._look(path)
                 await trio.lowlevel.checkpoint()
-            self._join_all()
-            self._unsettled.forget = True
+            rows = [*self._state.data.rows()]
+            for at in range(0, len(rows), LOOKS):
+                for row in rows[at : at + LOOKS]:
+                    self._look_at_row(*row)
+                await trio.lowlevel.checkpoint()
+            self._forget()
             self._is_looking = False
         await self.settle()
 
@@ -398,6 +374,11 @@ class Settler:
         """How many records are not settled."""
         return sum(stretch.count for stretch, _, _ in self._closed) + self._unsettled.count
 
+    def _forget(self) -> None:
+        """All there is was looked at: it takes the place of all that was settled, or is about to be."""
+        self._join_all()
+        self._unsettled.forget = self._unsettled.forget_data = True
+
     def _join_all(self) -> None:
         """Let the last stretch bring the history of those before it: what these would do to the state is void."""
         whole = self._unsettled
@@ -433,6 +414,8 @@ class Settler:
             self._look(record.path)
         elif isinstance(record, SlotRecord):
             stretch.slots[record.machine, record.key] = None
+        elif isinstance(record, DataRecord):
+            stretch.data[record.machine, record.key] = record.value
         elif isinstance(record, ResetRecord):
             stretch.forget = True
             stretch.held.clear()
@@ -450,8 +433,15 @@ class Settler:
         key, entry = path_key(path), self._state.tree.get(path)
         self._unsettled.held[key] = None if entry is None else encode_entry(entry)
 
+    def _look_at_row(self, machine: str, key: str) -> None:
+        """See what a row of data holds now."""
+        self._unsettled.data[machine, key] = self._state.data.find(machine, key)
+
     def is_healed(self, damage: DamagedRow) -> bool:
-        """Whether what a row of the state held is here, or was replaced."""
+        """Whether what a row of the state held, or a row of data, is here, was replaced or was made good."""
+        if damage.is_data:
+            lost = self._state.data.lost()
+            return damage not in {data_damage(machine, key) for machine, key in lost}
         return not self._state.losses.has(path_of(damage))
 
     def _close(self, lsn: int) -> None:
@@ -459,7 +449,8 @@ class Settler:
         if self.is_void:
             raise InternalError("a step of the node failed, and it ends")
         known = self._archive.damage
-        known.forget({damage for damage in known.all() if damage.is_value and self.is_healed(damage)})
+        healed = {one for one in known.all() if (one.is_value or one.is_data) and self.is_healed(one)}
+        known.forget(healed)
         taken = self._unsettled
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
@@ -467,8 +458,9 @@ class Settler:
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
         slots, gone_slots = taken.slot_rows(self._state.slots)
         batch = Settlement(
-            lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots
-        )
+            lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots,
+            data=taken.data, forget_data=taken.forget_data,
+        )  # fmt: skip
         self._unsettled = LogStretch()  # not before: what fails above is tried again with all that it had
         self._closed.append((taken, batch, self._committer.appended))
 

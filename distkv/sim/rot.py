@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from distkv.core.ground.data import DataRow
 from distkv.core.ground.slots import Slot
 from distkv.core.registry import NETWORK_PATH
 from distkv.core.replica import Replica
@@ -32,7 +33,9 @@ class Rotten:
     entries: Sequence[bytes]
     history: Sequence[tuple[Path, Link]]
     slots: Sequence[Slot]
-    """What services keep, which is spared."""
+    """What services promise, which is spared."""
+    data: Sequence[DataRow]
+    """What they keep row by row, which is spared, too."""
     paths: Sequence[Path]
     """Of the entries that are left."""
     gone: Sequence[Path]
@@ -42,7 +45,7 @@ class Rotten:
         """What a start does before it reads the log; returns records of the events that it found."""
         books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
         entries = [decode_entry(entry) for entry in self.entries]
-        replica.load(self.meta, books, entries, self.slots)
+        replica.load(self.meta, books, entries, self.slots, self.data)
         replica.doubt(self.history)
         replica.lose(self.gone)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
@@ -68,5 +71,6 @@ def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten 
     books = [(writer, encode_book(book)) for writer, book in store.tree.ledger.writers()]
     kept = [entry for entry in store.tree.entries() if entry.head.path not in gone]
     slots = [(machine, key, held[key]) for machine, held in store.slots.items() for key in held]
+    data = [(machine, key, store.data.find(machine, key) or b"") for machine, key in store.data.rows()]
     paths = [entry.head.path for entry in kept]
-    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, paths, gone)
+    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, data, paths, gone)

@@ -35,12 +35,15 @@ from distkv.storage.archive_connection import (
     translated,
 )
 from distkv.storage.archive_damage import DamageList, Tell, say_nothing
+from distkv.storage.archive_data import SUM_KEY, DataLook, read_sums, readable_data, sum_rows, write_data
 from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import (
+    DATA,
     HISTORY_COLUMNS,
     SLOTS,
     UNKNOWN,
     DamagedRow,
+    DataRow,
     HistoryRow,
     LedgerRow,
     SettledUpTo,
@@ -74,7 +77,8 @@ _LSN: Final = itemgetter(HistoryRow._fields.index("lsn"))
 class Settlement:
     """What the records from `settled_lsn` up to `lsn` came to. Rows replace those with the same key.
 
-    `forget` empties state, ledger, meta and slots first, for a node that started anew in between; history stays.
+    `forget` empties state, ledger, meta and slots first, for a node that started anew in between; history stays, and so
+    does data, unless `forget_data` empties it.
     """
 
     lsn: int
@@ -93,6 +97,9 @@ class Settlement:
     slots: Sequence[SlotRow] = ()
     dropped_slots: Sequence[tuple[str, str]] = ()
     """The names and keys of those that are not kept any more."""
+    data: Mapping[tuple[str, str], bytes | None] = attrs.Factory(dict)
+    """By service and key; None: not kept any more."""
+    forget_data: bool = False
 
 
 @attrs.frozen
@@ -162,9 +169,14 @@ class Archive:
         self._failure = ""
         self.unread_rows = 0
         """How many rows of the state did not check when it was loaded."""
+        self.lost_data: Sequence[tuple[str, str | None]] = ()
+        """Service and key of the rows of data that were lost when they were loaded; None: nobody knows which."""
+        self.is_data_damaged = False
+        """Whether anything of that was damaged then."""
         self.damage: Final = DamageList(tell)
         """What is not as it was written."""
         self.damage.load(reader)
+        self._data_sums = read_sums(reader)
         self.past: Final = History(path, past[0], self.damage, lambda: self._progress)
         """Questions about the history."""
         self.changes: Final = History(path, past[1], self.damage, lambda: self._progress)
@@ -239,7 +251,7 @@ class Archive:
         is_intact = all(is_intact_meta(*row) for row in rows)
         if not is_intact or sum(row[-1] for row in rows) != self._progress.meta_sum:
             raise damaged(self._path, "what it says of its node does not check")
-        return {key: value for key, value, _ in rows}
+        return {key: value for key, value, _ in rows if not key.startswith(SUM_KEY)}
 
     def slots(self) -> list[SlotRow] | None:
         """What services keep, in order of name and key; None: something of it does not check, is missing or cannot be
@@ -264,6 +276,17 @@ class Archive:
             self.damage.note(damage)
         return None if damaged_rows else slots
 
+    def data(self) -> Iterator[DataRow]:
+        """What services keep row by row, as far as it is intact, in order of service and key where every page can be
+        read. Then `lost_data` says what is not, and `damage` has it. No start fails because of it."""
+        look = DataLook()
+        with translated(self._path), closing(connect_reader(self._path)) as connection:
+            yield from look.intact(readable_data(connection, look))
+        look.end(self._data_sums)
+        for damage in look.damaged:
+            self.damage.note(damage)
+        self.lost_data, self.is_data_damaged = look.lost, bool(look.damaged)
+
     # -- changing
 
     def settle(self, batch: Settlement) -> None:
@@ -271,7 +294,7 @@ class Archive:
         with self._changing(is_mending=batch.forget):
             self._check_follows(batch)
             with transaction(self._writer):
-                self._write(batch)
+                data_sums = self._write(batch)
                 ledger_sum, meta_sum, slots_sum = map(self._sum_of, ("ledger", "meta", SLOTS))
                 was = self._progress
                 progress = attrs.evolve(
@@ -285,7 +308,7 @@ class Archive:
                     slots_sum=slots_sum,
                 )
                 self._write_progress(progress)
-            self._progress = progress
+            self._progress, self._data_sums = progress, data_sums
 
     def prune_history(self, *, before: float | None = None, keep: int | None = None, chunk: int = PRUNE_ROWS) -> int:
         """Remove up to `chunk` rows that arrived before `before`, or are older than the newest `keep`, oldest first.
@@ -402,22 +425,29 @@ class Archive:
         if batch.lsn < begin or not all(map(lt, lsns, lsns[1:])):
             raise ValueError(f"history must rise from lsn {begin} to below {batch.lsn}, the end of the batch")
 
-    def _write(self, batch: Settlement) -> None:
+    def _write(self, batch: Settlement) -> dict[str, int]:
+        """Returns the sums of data after it."""
         change_all = self._writer.executemany
-        if batch.forget:
+        tables = [*(("state", "ledger", "meta", SLOTS, "progress") if batch.forget else ())]
+        tables += [DATA] if batch.forget_data else []
+        if tables:
             with closing(connect_reader(self._path)) as reader:
-                for table in ("state", "ledger", "meta", SLOTS, "progress"):
+                for table in tables:
                     empty(self._writer, reader, table)
+        data_sums = dict.fromkeys(self._data_sums, 0) if batch.forget_data else dict(self._data_sums)
+        write_data(self._writer, batch.data, data_sums)
         change_all("DELETE FROM state WHERE path = ?", zip(batch.dropped_paths))
         insert_states(self._writer, batch.states)
         insert_history(self._writer, "history", batch.history)
         books = [(row.node, row.life, row.book, check_ledger(row)) for row in batch.ledger]
         change_all("REPLACE INTO ledger (node, life, book, checked) VALUES (?, ?, ?, ?)", books)
-        meta = [(key, value, check_meta(key, value)) for key, value in batch.meta.items()]
+        values = {**batch.meta, **sum_rows(data_sums)}
+        meta = [(key, value, check_meta(key, value)) for key, value in values.items()]
         change_all("REPLACE INTO meta (key, value, checked) VALUES (?, ?, ?)", meta)
         change_all("DELETE FROM slots WHERE machine = ? AND key = ?", batch.dropped_slots)
         slots = [(row.machine, row.key, row.value, check_slot(row)) for row in batch.slots]
         change_all("REPLACE INTO slots (machine, key, value, checked) VALUES (?, ?, ?, ?)", slots)
+        return data_sums
 
     def _write_progress(self, progress: SettledUpTo) -> None:
         """What changed with it: how far the archive is, and what of it is damaged."""

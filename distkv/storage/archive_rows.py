@@ -25,16 +25,20 @@ import attrs
 INSERT_ROWS: Final = 256
 """By one statement: about a millisecond's work, for which the interpreter's lock is let go once."""
 
-_STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE, _SLOTS = (number << 24 for number in range(1, 8))
+_STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE, _SLOTS, _DATA, _DATA_KEY = (
+    number << 24 for number in range(1, 10)
+)
 """Where each table's checksums begin; to it comes the length of the first part, so that parts cannot trade bytes."""
 _HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
-_MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
+MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
 _PAGE: Final = ", a page that cannot be read"
 _STATE_ROW: Final = "state, row "
 _PAST_ROW: Final = "history, row "
 SLOTS: Final = "slots"
-"""The table of what services keep."""
+"""The table of what services promise."""
+DATA: Final = "data"
+"""The table of what they keep row by row."""
 UNKNOWN: Final = -1
 """For how many rows the state has, in a file that was not told."""
 
@@ -79,6 +83,14 @@ class LedgerRow:
 @attrs.frozen
 class SlotRow:
     """What a service of the node keeps under a key."""
+
+    machine: str
+    key: str
+    value: bytes
+
+
+class DataRow(NamedTuple):
+    """What it keeps there as a row of data; a tuple, because a start makes one of each."""
 
     machine: str
     key: str
@@ -136,8 +148,13 @@ class DamagedRow:
 
     @property
     def is_slot(self) -> bool:
-        """Whether it is about what the services of the node keep, of which no other node has a copy."""
+        """Whether it is about what the services of the node promise, of which no other node has a copy."""
         return self.place.startswith(SLOTS)
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is about a row of data of a service, which knows what to do without it."""
+        return self.place.startswith(f"{DATA}, ")
 
     @property
     def is_past(self) -> bool:
@@ -176,6 +193,15 @@ def check_slot(row: SlotRow) -> int:
     return crc32(row.value, crc32(b"%d %d %b%b" % (len(machine), len(key), machine, key), _SLOTS))
 
 
+def check_data(machine: str, key: str, value: bytes) -> int:
+    return crc32(value, crc32(key.encode(), crc32(machine.encode(), _DATA + len(machine)) + len(key)))
+
+
+def check_data_key(machine: str, key: str) -> int:
+    """Says that the key of a row whose value does not check is right."""
+    return crc32(key.encode(), crc32(machine.encode(), _DATA_KEY + len(machine)))
+
+
 def check_numbers(numbers: Sequence[int]) -> int:
     """Of the one row that says how far the archive is."""
     return crc32(repr(tuple(numbers)).encode(), _PROGRESS)
@@ -189,35 +215,35 @@ def is_intact_state(path: Any, entry: Any, checked: Any) -> bool:
     """Whether a row as it was read is as it was written; what was read may be of any type."""
     try:
         return bool(check_state(path, entry) == checked)
-    except _MALFORMED:
+    except MALFORMED:
         return False
 
 
 def is_intact_history(row: HistoryRow, checked: Any) -> bool:
     try:
         return bool(check_history(row) == checked)
-    except _MALFORMED:
+    except MALFORMED:
         return False
 
 
 def is_intact_ledger(row: LedgerRow, checked: Any) -> bool:
     try:
         return bool(check_ledger(row) == checked)
-    except _MALFORMED:
+    except MALFORMED:
         return False
 
 
 def is_intact_slot(row: SlotRow, checked: Any) -> bool:
     try:
         return bool(check_slot(row) == checked)
-    except _MALFORMED:
+    except MALFORMED:
         return False
 
 
 def is_intact_meta(key: Any, value: Any, checked: Any) -> bool:
     try:
         return bool(check_meta(key, value) == checked)
-    except _MALFORMED:
+    except MALFORMED:
         return False
 
 
@@ -232,7 +258,7 @@ def checked_changes(node: str, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[
         try:
             content = join((pack(lsn, tick, arrived, won != 0), path, name, record))
             is_intact = crc32(content, _HISTORY + len(path)) == checked
-        except _MALFORMED:
+        except MALFORMED:
             is_intact = False
         yield row, is_intact
 
@@ -251,6 +277,11 @@ def history_damage(row: HistoryRow) -> DamagedRow:
 def slot_damage(row: SlotRow) -> DamagedRow:
     """A row of a service that does not check."""
     return DamagedRow(f"{SLOTS}, {row.machine}: {row.key}")
+
+
+def data_damage(machine: str, key: str | None) -> DamagedRow:
+    """A row of data of a service that is lost; None: nobody knows which, or how many."""
+    return DamagedRow(f"{DATA}, {machine}: {'rows whose keys are not known' if key is None else key}")
 
 
 def _is_in(path: Any, content: Any) -> bool:
@@ -273,6 +304,11 @@ def insert_states(writer: sqlite3.Connection, rows: Iterable[StateRow]) -> None:
 def insert_history(writer: sqlite3.Connection, table: str, rows: Iterable[HistoryRow]) -> None:
     """Write rows of the history into a table of its shape."""
     _insert(writer, f"{table} ({HISTORY_COLUMNS})", 8, rows, _history_values, "")
+
+
+def insert_data(writer: sqlite3.Connection, rows: Iterable[DataRow]) -> None:
+    """Write rows of data, of which none is there."""
+    _insert(writer, f"{DATA} (machine, key, value, key_checked, checked)", 5, rows, _data_values, "")
 
 
 def _insert(
@@ -308,4 +344,11 @@ def _history_values(rows: Iterable[HistoryRow]) -> list[object]:
             writer, name = node, _bytes(node)
         checked = crc32(join((pack(lsn, tick, arrived, won), path, name, record)), _HISTORY + len(path))
         values += (lsn, bytearray(path), node, tick, arrived, bytearray(record), 1 if won else 0, checked)
+    return values
+
+
+def _data_values(rows: Iterable[DataRow]) -> list[object]:
+    values: list[object] = []
+    for machine, key, value in rows:
+        values += (machine, key, bytearray(value), check_data_key(machine, key), check_data(machine, key, value))
     return values

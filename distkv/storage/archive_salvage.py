@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from distkv.storage.archive_rows import HISTORY_COLUMNS, DamagedRow
 
-TABLES: Final = ("state", "ledger", "meta", "slots", "progress", "history")
+TABLES: Final = ("state", "ledger", "meta", "slots", "data", "progress", "history")
 """What a running node writes anew when a page of it cannot be read."""
 
 Note: TypeAlias = Callable[[DamagedRow], None]

@@ -96,6 +96,14 @@ CREATE TABLE slots (
 ALTER TABLE progress ADD COLUMN slots_sum INTEGER NOT NULL DEFAULT 0
 """
 
+_VERSION_4: Final = """
+-- What services keep row by row. A second checksum says of a damaged row whether its key is right.
+CREATE TABLE data (
+    machine TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, key_checked INTEGER NOT NULL,
+    checked INTEGER NOT NULL, PRIMARY KEY (machine, key)
+) WITHOUT ROWID
+"""
+
 _PROGRESS_2: Final = "settled_lsn, history_rows, history_from, state_rows, segment, ledger_sum, meta_sum"
 """The columns that format 2 had."""
 PROGRESS: Final = f"{_PROGRESS_2}, slots_sum"
@@ -134,7 +142,12 @@ def add_slots(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE progress SET checked = ?", (check_numbers((*rows[0][:-1], 0)),))
 
 
-STEPS: Final[Sequence[Step]] = (create_version_1, add_checksums, add_slots)
+def add_data(connection: sqlite3.Connection) -> None:
+    """The fourth format: nobody kept data before."""
+    _execute(connection, _VERSION_4)
+
+
+STEPS: Final[Sequence[Step]] = (create_version_1, add_checksums, add_slots, add_data)
 """The function at index n turns a file of version n into one of version n + 1."""
 
 

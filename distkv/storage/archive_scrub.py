@@ -21,7 +21,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from distkv.storage.archive_connection import connect_reader, translated
+from distkv.storage.archive_data import COLUMNS, DataLook, read_sums
 from distkv.storage.archive_rows import (
+    DATA,
     HISTORY_COLUMNS,
     SLOTS,
     UNKNOWN,
@@ -30,6 +32,7 @@ from distkv.storage.archive_rows import (
     LedgerRow,
     SlotRow,
     check_numbers,
+    data_damage,
     history_damage,
     is_intact_history,
     is_intact_ledger,
@@ -72,6 +75,7 @@ def parts(path: str) -> Iterator[ScrubStep]:
     with translated(path), closing(connect_reader(path)) as connection:
         yield from _readable("ledger", _look_at_few(connection))
         yield from _readable(SLOTS, _look_at_slots(connection))
+        yield from _readable(DATA, _look_at_data(connection))
         yield from _readable("state", _look_at_state(connection))
         yield from _readable("history", _look_at_history(connection))
 
@@ -113,6 +117,29 @@ def _look_at_slots(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
     if not damaged and progress is not None and sum(row[-1] for row in rows) != progress["slots_sum"]:
         damaged.append(DamagedRow(f"{SLOTS}, rows that are missing"))
     yield ScrubStep(len(rows), _size(rows), damaged)
+
+
+def _look_at_data(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
+    """What services keep row by row; then, as of one moment, what those of each come to."""
+    query = f"SELECT {COLUMNS} FROM {DATA} WHERE (machine, key) > (?, ?) ORDER BY machine, key LIMIT {PART_ROWS}"
+    last = ("", "")
+    while True:
+        rows, look = connection.execute(query, last).fetchall(), DataLook()
+        names = [row[:2] for row in look.intact(rows)]
+        yield ScrubStep(len(rows), _size(rows), [*look.damaged])
+        if len(rows) < PART_ROWS or not names or names[-1] <= last:
+            break
+        last = names[-1]
+    try:
+        with _moment(connection):
+            sums = read_sums(connection)
+            found = dict(connection.execute(f"SELECT machine, sum(checked) FROM {DATA} GROUP BY machine").fetchall())
+    except sqlite3.DatabaseError as error:
+        if not is_malformed(error):
+            raise
+        return  # a page of this table was met above, one of `meta` before
+    damaged = [data_damage(machine, None) for machine, total in sums.items() if found.get(machine, 0) != total]
+    yield ScrubStep(0, 0, damaged)
 
 
 def _look_at_state(connection: sqlite3.Connection) -> Iterator[ScrubStep]:

@@ -259,6 +259,17 @@ class SlotRecord:
     """None: it is not kept any more."""
 
 
+@attrs.frozen(slots=True)
+class DataRecord:
+    """A service keeps a row of data, which is no promise: it stays when the disk turns out to be an old one."""
+
+    machine: str
+    """The name of the service."""
+    key: str
+    value: bytes | None
+    """None: it is not kept any more."""
+
+
 Record: TypeAlias = (
     EventRecord
     | KnownRecord
@@ -270,4 +281,5 @@ Record: TypeAlias = (
     | ReleaseRecord
     | StaleRecord
     | SlotRecord
+    | DataRecord
 )

@@ -21,6 +21,7 @@ A record is a msgpack array that begins with its number:
 10     stale: true or false
 11     event that has a fence: as 1, then the ttl or nil, then the fence as [base, epoch, counter, token]
 12     slot: machine, key, value as bytes or nil
+13     row of data: as 12
 =====  =========================================================================================================
 """
 
@@ -48,6 +49,7 @@ from distkv.wire.fields import (
 )
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventRecord,
     KnownRecord,
     LifeRecord,
@@ -60,10 +62,12 @@ from distkv.wire.message import (
     StaleRecord,
 )
 
-_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE, _STALE, _FENCED, _SLOT = range(1, 13)
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE, _STALE, _FENCED, _SLOT, _DATA = (
+    range(1, 14)
+)
 _LENGTHS: Final = {
     _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _FLEETING: 10, _RELEASE: 2,
-    _STALE: 2, _FENCED: 11, _SLOT: 4
+    _STALE: 2, _FENCED: 11, _SLOT: 4, _DATA: 4
 }  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -91,6 +95,8 @@ def encode_record(record: Record) -> bytes:
             return packing.pack([_PURGE, record.path.names, flat_links(record.links)])
         case SlotRecord():
             return packing.pack([_SLOT, record.machine, record.key, record.value])
+        case DataRecord():
+            return packing.pack([_DATA, record.machine, record.key, record.value])
     assert_never(record)
 
 
@@ -185,7 +191,9 @@ def _read_record(value: object) -> Record:
     if number == _STALE:
         return StaleRecord(read_flag({"stale": parts[1]}, "stale"))
     if number == _SLOT:
-        return _read_slot(parts[1], parts[2], parts[3])
+        return SlotRecord(*_read_kept(parts[1], parts[2], parts[3]))
+    if number == _DATA:
+        return DataRecord(*_read_kept(parts[1], parts[2], parts[3]))
     return ResetRecord()
 
 
@@ -202,12 +210,12 @@ def _read_event_record(parts: list[object], ttl: float | None, fence: Fence = NO
     return EventRecord(event, read_time(arrived, "arrived"))
 
 
-def _read_slot(machine: object, key: object, value: object) -> SlotRecord:
+def _read_kept(machine: object, key: object, value: object) -> tuple[str, str, bytes | None]:
     if type(machine) is not str or type(key) is not str:
         raise bad("slot", "named by two texts", machine if type(machine) is not str else key)
     if value is not None and type(value) is not bytes:
         raise bad("slot", "a byte string or nil", value)
-    return SlotRecord(machine, key, value)
+    return machine, key, value
 
 
 def _read_number(value: object, name: str, high: int) -> int:

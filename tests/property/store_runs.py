@@ -41,7 +41,7 @@ class Run:
         self._closed = []
         doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
         doings += [self._write, self._learn, self._learn, self._hear_ticks, self._lose, self._live, self._register]
-        doings += [self._say, *self._stones_gone(), self._expire]
+        doings += [self._say, *self._stones_gone(), self._expire, self._keep, self._keep, self._doubt]
         if self.chance.random() < 0.05:
             doings = [self.store.reset]
         records = self.chance.choice(doings)()
@@ -98,6 +98,17 @@ class Run:
         stones = [entry.head.path for entry in self.store.tree.entries() if not entry.is_live and not entry.conflicts()]
         return [partial(self.store.purge, path) for path in stones]
 
+    def _keep(self) -> list[Record]:
+        """A service promises something, or keeps a row."""
+        key, value = self.chance.choice("xyz"), self.chance.choice([None, b"1", b"2"])
+        if self.chance.random() < 0.3:
+            return [*self.store.kept.keep("s", key, value)]
+        return [*self.store.data.keep(self.chance.choice("st"), key, value)]
+
+    def _doubt(self) -> list[Record]:
+        """The disk is found to be an old one, or a service has made that good."""
+        return [*self.store.data.make_good("s"), *self.store.data.make_good("t")] or [*self.store.data.mark_old()]
+
     def _live(self) -> list[Record]:
         return self.store.own.begin_life(self.store.registry.next_life(ME, self.chance.randrange(100), self.chance))
 
@@ -112,7 +123,9 @@ def look_of(store: Store) -> dict[str, object]:
     """All that two stores must have in common to be the same node; comparable with ==."""
     lost = {node: ranges.to_list() for node, ranges in store.tree.ledger.lost().items()}
     registry = dict(sorted(store.registry.nodes.items()))
-    return {**picture(store.tree), "lost": lost, "tick": store.own.tick, "life": store.own.life, "registry": registry}
+    data = {row: store.data.find(*row) for row in sorted(store.data.rows())}
+    own = {"tick": store.own.tick, "life": store.own.life, "registry": registry}
+    return {**picture(store.tree), "lost": lost, **own, "slots": dict(store.slots), "data": data}
 
 
 def ran(history: History, chance: random.Random, steps: int) -> Run:

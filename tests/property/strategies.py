@@ -36,6 +36,7 @@ from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.edges import FramesAcked, SignOfLife, SubtreeHeight
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventBatch,
     EventRecord,
     Header,
@@ -376,6 +377,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(ReleaseRecord, tick_ranges),
     st.builds(StaleRecord, st.booleans()),
     st.builds(SlotRecord, st.text(max_size=8), st.text(max_size=8), st.none() | st.binary(max_size=20)),
+    st.builds(DataRecord, st.text(max_size=8), st.text(max_size=8), st.none() | st.binary(max_size=20)),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from distkv.core.ground.data import Data
 from distkv.core.ground.machine import Entries
 from distkv.core.ground.slots import Slots
 from distkv.core.turn import Turn
@@ -43,7 +44,11 @@ class Footing(Protocol):
 
     @property
     def slots(self) -> Slots:
-        """What services keep, always in one object; the ground changes it."""
+        """What services have promised, always in one object; the ground changes it."""
+
+    @property
+    def data(self) -> Data:
+        """What they keep row by row; the same is true of it."""
 
     @property
     def registry_changes(self) -> int:

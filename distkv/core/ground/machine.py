@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
+from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
@@ -81,6 +82,8 @@ class ServiceGround:
     slots: Mapping[str, bytes]
     """What was kept. None may mean that there never was any, or that it is lost or void: whoever has promised something
     must then act as one whose disk is new."""
+    data: ServiceRows
+    """The rows of data, and what of them is in doubt, as it is now."""
     entries: Entries
     nodes: NetworkNodes
 
@@ -93,7 +96,11 @@ class ServiceMachine(Protocol):
     """
 
     def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
-        """Begin anew, with what was kept: nothing that was known before counts, and no request from before is open."""
+        """Begin anew, with what was kept: nothing that was known before counts, and no request from before is open.
+
+        `ground.data` says which rows the disk lost, and whether it is an old one. It says so at each start, until
+        `ServiceTurn.make_good`.
+        """
 
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         """Take one input. What follows from it is taken by the turn.

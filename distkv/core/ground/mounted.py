@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.core.ground.data import Data
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ground.node_calls import NodeCalls
 
@@ -17,6 +18,8 @@ class Mounted:
 
     name: str
     machine: ServiceMachine
+    data: Data
+    """What all services of the node keep row by row."""
     calls: NodeCalls
     """Since the machine began."""
 

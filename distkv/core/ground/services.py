@@ -34,7 +34,9 @@ from distkv.core.ground.turn import (
     AskedOfNode,
     AskedOfService,
     AskWithdrawn,
+    DataKept,
     EntryWritten,
+    MadeGood,
     ServiceTurn,
     SlotKept,
     WorkWanted,
@@ -70,7 +72,9 @@ class Services:
         self._footing: Final = footing
         self._slots: Final = footing.slots
         self._rng: Final = rng
-        self._mounted: Final = {name: Mounted(name, machine, self._new_calls()) for name, machine in machines.items()}
+        self._mounted: Final = {
+            name: Mounted(name, machine, footing.data, self._new_calls()) for name, machine in machines.items()
+        }
         """Those that have not failed."""
         self._nodes: Final = SeenNodes(footing)
         self._due_ms: int | None = None
@@ -137,7 +141,7 @@ class Services:
         footing = self._footing
         is_stale = footing.is_stale
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
-            turn.ready.records += self._slots.void()
+            turn.ready.records += [*self._slots.void(), *footing.data.mark_old()]
         self._was_stale = is_stale
         is_serving = footing.is_serving
         if is_serving != self._is_working or self._slots.void_count != self._void_count:
@@ -185,8 +189,10 @@ class Services:
         footing, name = self._footing, mounted.name
         slots = dict(self._slots.of(name))
         mounted.calls = self._new_calls(slots.pop(BOOT_SLOT, None))
-        ground = ServiceGround(footing.me, footing.life, footing.created, slots, footing.entries(name), self._nodes)
-        taken = ServiceTurn(name, turn.boot_ms, turn.wall)
+        ground = ServiceGround(
+            footing.me, footing.life, footing.created, slots, mounted.data.of(name), footing.entries(name), self._nodes
+        )
+        taken = ServiceTurn(name, turn.boot_ms, turn.wall, mounted.data)
         fault = fault_of(mounted.machine.begin, taken, ground)
         if fault is not None:
             self._turn_off(name, fault, turn)
@@ -279,7 +285,7 @@ class Services:
     def _step(self, mounted: Mounted, what: ServiceInput, turn: Turn, *, always_waits: bool = False) -> None:
         if mounted.name in self._failed:
             return  # a moment ago
-        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
         taken.always_waits = always_waits
         fault = fault_of(mounted.machine.step, taken, what)
         if fault is not None:
@@ -291,7 +297,7 @@ class Services:
         self, mounted: Mounted, turn: Turn, happens: Callable[[NodeCalls, ServiceTurn], list[CallInput]]
     ) -> None:
         """Something happens to the calls of a service; it is told what follows from that."""
-        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+        taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
         found = happens(mounted.calls, taken)
         self._do(mounted, taken, turn)
         for what in found:
@@ -337,7 +343,7 @@ class Services:
                 case Note():
                     turn.ready.notes.append(effect)
                 case AskedOfNode() | AnsweredNode():
-                    after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall)
+                    after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
                     mounted.calls.take(effect, after)
                     self._do(mounted, after, turn)
                 case EntryWritten():
@@ -350,6 +356,10 @@ class Services:
                     self._requests.go_on(mounted.name, effect)
                 case AskWithdrawn():
                     self._requests.withdraw(mounted.name, effect)
+                case DataKept(key=key, value=value):
+                    turn.ready.records += mounted.data.keep(mounted.name, key, value)
+                case MadeGood():
+                    turn.ready.records += mounted.data.make_good(mounted.name)
                 case _:
                     assert_never(effect)
 

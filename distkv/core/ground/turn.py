@@ -15,6 +15,7 @@ from typing import TypeAlias
 import attrs
 
 from distkv.core.ground.calls import CallKey
+from distkv.core.ground.data import Data, check_row, row_size
 from distkv.core.ready import Answer, Note, ServiceQuestion, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
 
@@ -25,6 +26,19 @@ class SlotKept:
 
     key: str
     value: bytes | None
+
+
+@attrs.frozen(slots=True)
+class DataKept:
+    """A row of data is kept under a key, durably; None: not any more."""
+
+    key: str
+    value: bytes | None
+
+
+@attrs.frozen(slots=True)
+class MadeGood:
+    """What was in doubt of the data is so no more."""
 
 
 @attrs.frozen(slots=True)
@@ -89,7 +103,9 @@ class WorkWanted:
 OwnEffect: TypeAlias = AskedOfService | AskContinued | AskWithdrawn | WorkWanted
 """What a service wants of its own node."""
 
-Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | OwnEffect | Answer | Note
+Effect: TypeAlias = (
+    SlotKept | DataKept | MadeGood | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | OwnEffect | Answer | Note
+)
 
 
 @attrs.define(slots=True)
@@ -103,15 +119,39 @@ class ServiceTurn:
     restart of the system."""
     wall: float
     """Seconds since 1970; only ever stored or shown."""
+    data: Data = attrs.field(factory=Data)
+    """What services of the node keep row by row, before this step."""
     effects: list[Effect] = attrs.field(factory=list)
     """In their order."""
     always_waits: bool = False
     """Whether all that leaves waits for the disk: the step follows from one of another service, which may have kept
     something for it."""
+    data_bytes: int = 0
+    """Of the rows that are kept by this step."""
 
     def keep(self, key: str, value: bytes | None) -> None:
-        """Keep a value under a key, durably; None: not any more."""
+        """Keep a promise under a key, durably; None: not any more. All promises of a service are void when one is
+        damaged, or the disk is an old one."""
         self.effects.append(SlotKept(key, value))
+
+    def keep_data(self, key: str, value: bytes | None) -> None:
+        """Keep a row of data under a key, durably; None: not any more. `ServiceGround.data` shows it from the next step
+        on. A row that the disk damages is lost by itself; all others stay, also on an old disk and in a backup.
+
+        Raises:
+            BadValueError: the key is empty, no text, or begins with a zero character.
+            TooLargeError: the key has more than 1,024 bytes, or the value more than 1 MiB.
+            NoSpaceError: the services of the node keep as much as `limits.data_bytes` allows. A row can be removed all
+                the same.
+        """
+        check_row(key, value, self.data.bytes_max - self.data.size - self.data_bytes)
+        if value is not None:
+            self.data_bytes += row_size(key, value)
+        self.effects.append(DataKept(key, value))
+
+    def make_good(self) -> None:
+        """What `ServiceGround.data` says to be lost, old or unknown is made good: it is said no more."""
+        self.effects.append(MadeGood())
 
     def tell(self, node: NodeName, body: bytes, *, waits: bool = True) -> None:
         """Tell the same service of another node something. It may get lost, and nobody hears of that. With

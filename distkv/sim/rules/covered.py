@@ -17,6 +17,7 @@ from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventRecord,
     KnownRecord,
     LifeRecord,
@@ -67,7 +68,9 @@ class SupersededIsCovered(Observer):
                     events += self._among(ranges)
                 case LifeRecord():
                     events += self._among(tree.superseded())
-                case LostRecord() | ReleaseRecord() | ResetRecord() | CeilingRecord() | StaleRecord() | SlotRecord():
+                case LostRecord() | ReleaseRecord() | ResetRecord() | CeilingRecord() | StaleRecord():
+                    pass
+                case SlotRecord() | DataRecord():
                     pass
                 case _:
                     assert_never(record)

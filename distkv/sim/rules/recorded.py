@@ -20,6 +20,7 @@ from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventRecord,
     KnownRecord,
     LifeRecord,
@@ -67,7 +68,9 @@ class HeldIsRecorded(Observer):
                     held = self._recorded[process] = without(held, ranges)
                 case ResetRecord():
                     held = self._recorded[process] = {}
-                case LostRecord() | LifeRecord() | CeilingRecord() | StaleRecord() | PurgeRecord() | SlotRecord():
+                case LostRecord() | LifeRecord() | CeilingRecord() | StaleRecord() | PurgeRecord():
+                    pass
+                case SlotRecord() | DataRecord():
                     pass
                 case _:
                     assert_never(record)

@@ -13,7 +13,7 @@ import attrs
 from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.wire import packing
-from distkv.wire.request_fields import NODE, FieldKind, declared
+from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared
 from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
 
@@ -53,6 +53,35 @@ class EchoSeal(ServiceRequest):
     text: str
 
 
+@lean_value
+class EchoKeep(ServiceRequest):
+    """Keep a text under a name on this node; none: not any more."""
+
+    seq: int
+    name: str
+    text: str | None = None
+
+
+@lean_value
+class EchoRows(ServiceRequest):
+    """What is kept on this node under names that begin so."""
+
+    seq: int
+    prefix: str
+    make_good: bool = False
+    """Whether what is in doubt of it is made good first."""
+
+
+@attrs.frozen(slots=True)
+class EchoKept(ServiceReply):
+    """The texts by their names, and what of all texts is in doubt."""
+
+    rows: Mapping[str, str]
+    lost: tuple[str, ...]
+    is_unknown: bool
+    is_old: bool
+
+
 @attrs.frozen(slots=True)
 class EchoHeard(ServiceReply):
     """What came back."""
@@ -83,9 +112,13 @@ def _read_text(value: object, name: str) -> str:
 
 
 _TEXT: Final = FieldKind(_read_text)
+_KEY: Final = FieldKind(lambda value, _: str(value))
+"""Which may be none: the ground says so."""
 
 
-def _reply_fields(reply: EchoHeard | EchoNamed) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
+def _reply_fields(reply: EchoHeard | EchoNamed | EchoKept) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
+    if isinstance(reply, EchoKept):
+        return {"rows": reply.rows, "lost": reply.lost, "unknown": reply.is_unknown, "old": reply.is_old}, {}
     if isinstance(reply, EchoHeard):
         return {"text": reply.text}, {}
     return {"name": reply.name}, {"text": packing.pack(reply.text)}
@@ -97,6 +130,8 @@ FORM: Final = ServiceForm(
         declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
+        declared("echo_keep", EchoKeep, {"name": _KEY, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_rows", EchoRows, {"prefix": _KEY, "make_good": FLAG}, ReplyForm.LATER),
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,

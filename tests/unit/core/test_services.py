@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from distkv.core.ground.data import OLD
 from distkv.core.ground.machine import ServiceGround, ServiceInput
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import (
@@ -26,10 +27,11 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registration, node_path
 from distkv.core.replica import Replica
-from distkv.errors import InternalError, NotFoundError, NotReadyError, RequestError
+from distkv.errors import BadValueError, InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
-from distkv.wire.message import EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
+from distkv.wire.message import DataRecord, EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
 from tests.proof.core.echo.machine import ECHO, Echo
+from tests.proof.wire.echo import EchoKeep, EchoKept, EchoNamed, EchoRows
 
 A, B = NodeName("a"), NodeName("b")
 WALL = 1.7e9
@@ -234,6 +236,61 @@ def test_without_a_boot_time_the_monotonic_clock_is_taken() -> None:
     replica, echo, _ = serving()
     step(replica, asked(1), 1234)
     assert [at_ms for at_ms, _ in echo.inputs] == [1234]
+
+
+# -- rows of data
+
+
+def row(key: str, value: bytes | None) -> DataRecord:
+    return DataRecord(ECHO, key, value)
+
+
+def test_row_is_kept_with_the_step_and_read_from_the_next_one_on() -> None:
+    replica, echo, records = serving()
+    ready = step(replica, ServiceAsked(ECHO, 1, EchoKeep(1, "x", "one")))
+    assert (ready.records, ready.answers) == ([row("x", b"one")], [Answer(1, EchoNamed("x", "one"))])
+    (answer,) = step(replica, ServiceAsked(ECHO, 2, EchoRows(2, ""))).answers
+    assert answer.result == EchoKept({"x": "one"}, (), False, False)
+    again = Echo()
+    made(again, [*records, *ready.records])
+    assert again.doubts == [(set(), False, False)]
+    assert again.ground is not None
+    assert [*again.ground.data.items()] == [("x", b"one")]
+    assert echo.ground is not None
+    assert again.ground.data.get("x") == echo.ground.data.get("x")
+
+
+def test_row_that_is_refused_ends_no_service() -> None:
+    replica, _, _ = serving()
+    ready = step(replica, ServiceAsked(ECHO, 1, EchoKeep(1, "", "one")))
+    assert ready.records == []
+    assert isinstance(ready.answers[0].result, BadValueError)
+    assert replica.failed_services == set()
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_rows_stay_on_an_old_disk_and_over_a_download_and_the_service_is_told_of_the_disk(
+    restored: bool, is_reset: bool
+) -> None:
+    _, _, records = serving()
+    records += [row("x", b"one"), slot("count", b"7"), *([ResetRecord(), *records] if is_reset else [])]
+    echo = Echo()
+    replica, ready = made(echo, records, restored=restored)
+    if restored:
+        assert row(OLD, b"") in ready.records
+    assert replica.data.find(ECHO, "x") == b"one"
+    assert echo.doubts == [(set(), False, restored)]
+    assert (not echo.restored[-1]) is (restored or is_reset)
+    records += ready.records
+    again = Echo()
+    replica, ready = made(again, records)
+    assert again.doubts == [(set(), False, restored)], "it is told at each start"
+    records += [*ready.records, *step(replica, ServiceAsked(ECHO, 1, EchoRows(1, "", make_good=True))).records]
+    last = Echo()
+    replica, _ = made(last, records)
+    assert last.doubts == [(set(), False, False)]
+    assert replica.data.find(ECHO, "x") == b"one"
 
 
 # -- what fails

@@ -11,6 +11,7 @@ from distkv.model.ranges import Ranges
 from distkv.wire import packing
 from distkv.wire.message import (
     CeilingRecord,
+    DataRecord,
     EventRecord,
     KnownRecord,
     LifeRecord,
@@ -46,6 +47,8 @@ FORMS: list[tuple[Record, list[object]]] = [
     (StaleRecord(True), [10, True]),
     (SlotRecord("s", "k", b"v"), [12, "s", "k", b"v"]),
     (SlotRecord("s", "k", None), [12, "s", "k", None]),
+    (DataRecord("s", "k", b"v"), [13, "s", "k", b"v"]),
+    (DataRecord("s", "k", None), [13, "s", "k", None]),
 ]
 
 

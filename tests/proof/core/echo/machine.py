@@ -1,6 +1,7 @@
 """A small service, built like a real one: it shows that the ground has what a service needs.
 
-It counts what it is asked, keeps the count, lets another node say it back, and gives names to all nodes.
+It counts what it is asked, keeps the count, lets another node say it back, gives names to all nodes, and keeps texts on
+this one.
 
 Knows: the form of a service's machine.  Does not know the node around it.
 """
@@ -23,11 +24,22 @@ from distkv.core.ground.machine import (
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.errors import BadValueError, DistkvError, NotFoundError
+from distkv.errors import BadValueError, DistkvError, NotFoundError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
-from tests.proof.wire.echo import EchoAsk, EchoChanged, EchoHeard, EchoName, EchoNamed, EchoSeal, EchoWatch
+from tests.proof.wire.echo import (
+    EchoAsk,
+    EchoChanged,
+    EchoHeard,
+    EchoKeep,
+    EchoKept,
+    EchoName,
+    EchoNamed,
+    EchoRows,
+    EchoSeal,
+    EchoWatch,
+)
 
 ECHO: Final = "echo"
 PATIENCE_MS: Final = 10_000
@@ -55,6 +67,9 @@ class Echo:
         self.length = length
         self.restored: list[dict[str, bytes]] = []
         """The slots of each `begin`."""
+        self.doubts: list[tuple[set[str], bool, bool]] = []
+        """Of the rows of data at each `begin`: which were lost, whether nobody knows which others were, and whether
+        the disk was an old one."""
         self.entries: list[bytes] = []
         """What it found at its own path in the store, whenever that changed."""
         self.ground: ServiceGround | None = None
@@ -78,6 +93,7 @@ class Echo:
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
         self._named, self._watches, self._can_take = {}, {}, set()
         self.restored.append(slots)
+        self.doubts.append((set(ground.data.lost), ground.data.is_unknown, ground.data.is_old))
 
     @property
     def count(self) -> int:
@@ -96,6 +112,17 @@ class Echo:
                     turn.write(name, pack_value(text), ("wrote", id))
             case ServiceAsked(id=id, request=EchoSeal(text=text)):
                 turn.work(partial(sealed, text), ("text", id))
+            case ServiceAsked(id=id, request=EchoKeep(name=name, text=text)):
+                try:
+                    turn.keep_data(name, None if text is None else text.encode())
+                except RequestError as error:
+                    turn.answer(id, error)
+                else:
+                    turn.answer(id, EchoNamed(name, text))
+            case ServiceAsked(id=id, request=EchoRows(prefix=prefix, make_good=is_good)):
+                if is_good:
+                    turn.make_good()
+                turn.answer(id, self._rows(prefix))
             case ServiceAsked(id=id, request=EchoWatch()):
                 self._watches[id] = {}
                 self._tell_watch(turn, id, is_first=True)
@@ -175,6 +202,13 @@ class Echo:
         assert self.ground is not None
         entries = self.ground.entries
         return {key: str(unpack_value(entries.versions(key)[0] or NIL)) for key in entries.all_keys()}
+
+    def _rows(self, prefix: str) -> EchoKept:
+        """Rows of data, and what of them is in doubt."""
+        assert self.ground is not None
+        data = self.ground.data
+        rows = {key: value.decode() for key, value in data.items(prefix)}
+        return EchoKept(rows, tuple(sorted(data.lost)), data.is_unknown, data.is_old)
 
     def _tell_watch(self, turn: ServiceTurn, id: int, *, is_first: bool = False) -> None:
         before, now = self._watches[id], self._names()
