@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from distkv.core.ageing import Ageing
+from distkv.core.archived import ArchivedState
 from distkv.core.asks import Why
 from distkv.core.bounds import ObservedBounds
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
@@ -21,10 +22,9 @@ from distkv.core.clients import Clients
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
-from distkv.core.ground.data import Data, DataRow
+from distkv.core.ground.data import Data
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ground.services import Services
-from distkv.core.ground.slots import Slot
 from distkv.core.links import Links
 from distkv.core.losses import Losses
 from distkv.core.node import Deliveries, Node
@@ -65,9 +65,7 @@ from distkv.core.steps import take
 from distkv.core.tree_part import MakeTree, TreePart
 from distkv.core.turn import Turn
 from distkv.errors import InitRefusedError, NotReadyError
-from distkv.model.entry import Entry
-from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
-from distkv.model.ledger import WriterLedger
+from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.state import State
 from distkv.model.tree import Tree
@@ -116,16 +114,9 @@ class Replica:
         """Leave out an event of the log, because it is set aside (docs/protocol, ASIDE-6)."""
         self._node.store.skip(event)
 
-    def load(
-        self,
-        meta: Meta,
-        books: Iterable[tuple[Writer, WriterLedger]],
-        entries: Iterable[Entry],
-        slots: Iterable[Slot] | None = (),
-        data: Iterable[DataRow] = (),
-    ) -> None:
-        """Take over an archived state whole, before anything is replayed; `slots` is None when they are damaged."""
-        self._node.store.load(meta, books, entries, slots, data)
+    def load(self, archived: ArchivedState) -> None:
+        """Take over an archived state whole, before anything is replayed."""
+        self._node.store.load(archived)
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""

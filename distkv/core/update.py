@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
+from distkv.core.archived import ArchivedState
 from distkv.core.conditions import check_conditions, decided_fence, has_condition, next_fence
-from distkv.core.ground.data import Data, DataRow
-from distkv.core.ground.slots import Slot, Slots
+from distkv.core.ground.data import Data
+from distkv.core.ground.slots import Slots
 from distkv.core.identity import Identity
 from distkv.core.losses import Losses
 from distkv.core.registry import (
@@ -37,7 +38,6 @@ from distkv.model.event import (
     NodeName,
     Tick,
     Tock,
-    Writer,
     is_above,
     life_of,
     new_event,
@@ -46,7 +46,6 @@ from distkv.model.event import (
 )
 from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.invariant import must
-from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.model.sameness import same_value
@@ -405,25 +404,17 @@ class Store:
             first_life=own.first_life,
         )
 
-    def load(
-        self,
-        meta: Meta,
-        books: Iterable[tuple[Writer, WriterLedger]],
-        entries: Iterable[Entry],
-        slots: Iterable[Slot] | None = (),
-        data: Iterable[DataRow] = (),
-    ) -> None:
-        """Take over an archived state whole; the records after it are replayed then. `slots`: see `Slots.load`; `data`:
-        see `Data.load`.
+    def load(self, archived: ArchivedState) -> None:
+        """Take over an archived state whole; the records after it are replayed then.
 
         Raises:
             WrongDirectoryError: it is another node's.
         """
-        self.own.load(meta)
-        self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, self._collect_fading(entries))
-        self.kept.load(slots)
-        self.data.load(data)
+        self.own.load(archived.meta)
+        self.tock, self._ceiling = Tock(archived.meta.tock), Tock(archived.meta.ceiling)
+        self.tree.load(archived.books, self._collect_fading(archived.entries))
+        self.kept.load(archived.slots)
+        self.data.load(archived.data)
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
 

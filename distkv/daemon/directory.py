@@ -19,6 +19,7 @@ from typing import TypeAlias
 import attrs
 
 from distkv.config import Config
+from distkv.core.archived import ArchivedState
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.daemon.archived_rows import ArchivedRows, RowsAside
 from distkv.engine.settled_state import SettledState
@@ -93,7 +94,7 @@ class Directory:
         try:
             meta = decode_meta(rows)
             books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in ledger]
-            state.load(meta, books, found.entries(), kept, archive.data())
+            state.load(ArchivedState(meta, books, found.entries(), kept, archive.data()))
         except (DistkvError, MemoryError):
             raise
         except Exception as error:

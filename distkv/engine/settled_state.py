@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from distkv.core.ground.data import Data, DataRow
-from distkv.core.ground.slots import Slot
+from distkv.core.archived import ArchivedState
+from distkv.core.ground.data import Data
 from distkv.core.losses import Losses
-from distkv.model.entry import Entry
-from distkv.model.event import Link, Writer
-from distkv.model.ledger import WriterLedger
+from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import Record
@@ -38,15 +36,8 @@ class SettledState(Protocol):
     def data(self) -> Data:
         """What they keep row by row."""
 
-    def load(
-        self,
-        meta: Meta,
-        books: Iterable[tuple[Writer, WriterLedger]],
-        entries: Iterable[Entry],
-        slots: Iterable[Slot] | None,
-        data: Iterable[DataRow],
-    ) -> None:
-        """Take over what was settled; `slots` is None when they are damaged."""
+    def load(self, archived: ArchivedState) -> None:
+        """Take over what was settled."""
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""

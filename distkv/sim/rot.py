@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from distkv.core.archived import ArchivedState
 from distkv.core.ground.data import DataRow
 from distkv.core.ground.slots import Slot
 from distkv.core.registry import NETWORK_PATH
@@ -45,7 +46,7 @@ class Rotten:
         """What a start does before it reads the log; returns records of the events that it found."""
         books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
         entries = [decode_entry(entry) for entry in self.entries]
-        replica.load(self.meta, books, entries, self.slots, self.data)
+        replica.load(ArchivedState(self.meta, books, entries, self.slots, self.data))
         replica.doubt(self.history)
         replica.lose(self.gone)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.archived import ArchivedState
 from distkv.core.peers import answer_pull
 from distkv.core.ready import AskEvents, CoreSettings
 from distkv.core.replica import Replica
@@ -55,7 +56,7 @@ class Disk:
 def damaged(disk: Disk, path: Path, *, seen: bool = True) -> Store:
     """The node that starts from what is left when the entry of a path is gone."""
     store = Store(ME, 5)
-    store.load(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path))
+    store.load(ArchivedState(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path)))
     store.doubt(disk.seen if seen else [])
     return store
 
@@ -106,7 +107,7 @@ def test_event_that_comes_back_is_applied() -> None:
 def started(disk: Disk, path: Path) -> tuple[Replica, list[object]]:
     settings = CoreSettings(ME, "a:1", Start(9.0, 1))
     replica = Replica(settings, _Rng())
-    replica.load(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path))
+    replica.load(ArchivedState(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path)))
     replica.doubt(disk.seen)
     return replica, list(replica.begin(0, 9.0).records)
 

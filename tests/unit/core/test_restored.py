@@ -7,6 +7,7 @@ import random
 import attrs
 import pytest
 
+from distkv.core.archived import ArchivedState
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.update import Store
@@ -25,7 +26,7 @@ def started(*, restored: bool, wall: float, alone: bool = True) -> tuple[Replica
     store.register(ME, 0, "a:1", 1000.0)
     replica = Replica(CoreSettings(ME, "a:1", Start(wall, 1), alone=alone), random.Random(0))
     meta = attrs.evolve(store.meta(), restored=restored)
-    replica.load(meta, store.tree.ledger.writers(), list(store.tree.entries()))
+    replica.load(ArchivedState(meta, store.tree.ledger.writers(), list(store.tree.entries())))
     ready = replica.begin(0, wall)
     return replica, [record.life for record in ready.records if isinstance(record, LifeRecord)]
 
