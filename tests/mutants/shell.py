@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
+from tests.mutants.data_rows import DATA_ROWS
 from tests.mutants.grounds import GROUNDS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
-BROKEN = COMMITS + GROUNDS + KEEPING + TOKEN_RULES + TREE_RULES
+BROKEN = COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TREE_RULES
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:
