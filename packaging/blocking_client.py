@@ -6,6 +6,11 @@
 Between two such lines of a module in `distkv/client` come the methods of that class, or the one method that is named
 behind it. What stands outside of them is written by hand.
 
+    # -- begin generated from async_client.open_client, its head: python packaging/blocking_client.py
+    # -- end generated
+
+Between these come the signature and the docstring of a function; its body stands below, and is written by hand.
+
 Knows: in which words the two clients differ.  Does not know what a method does.
 
 Invariant: what is generated and kept is what the async client says now; tests/tidy/test_blocking_client.py looks.
@@ -31,6 +36,17 @@ WORDS: Final[Sequence[tuple[str, str]]] = (
         "When the token is lost the block is cancelled.",
         "When the token is lost the block goes on: ask `token.is_lost`, or `token.check`.",
     ),
+    # how a client is opened
+    (
+        (
+            ": `async with open_client() as client`, until the\n"
+            "    block is left; or `client = await open_client()`, until `client.aclose()`, from whichever task."
+        ),
+        ".",
+    ),
+    ("a host, a port, a time or a bound that is none", "a host, a port or a time that is none"),
+    ("open_client", "connect"),
+    ("-> Opening:", "-> Client:"),
     # what waits
     ("async def ", "def "),
     ("await ", ""),
@@ -45,6 +61,9 @@ WORDS: Final[Sequence[tuple[str, str]]] = (
 )
 """What the async client says, and what the blocking one says instead. Each is said somewhere."""
 
+ASYNC_ONLY: Final = re.compile(r"^ +open_max:.*\n", re.MULTILINE)
+"""An argument that only the async client has, as it is declared and as it is explained."""
+
 RESULTS: Final = re.compile(r"-> (?:Items|Watch)\[(.+)\]:$", re.MULTILINE)
 """What is iterated over, which is a generator here."""
 
@@ -53,6 +72,11 @@ LATE: Final = ("distkv.client.changes", "distkv.client.conflicts", "distkv.clien
 
 KEPT: Final = re.compile(
     r"^(    # -- begin generated from (\w+)\.(\w+)(?:\.(\w+))?: [^\n]*\n).*?^(    # -- end generated\n)",
+    re.MULTILINE | re.DOTALL,
+)
+
+HEAD: Final = re.compile(
+    r"^(# -- begin generated from (\w+)\.(\w+), its head: [^\n]*\n).*?^(    # -- end generated\n)",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -67,6 +91,7 @@ def modules() -> Iterator[Path]:
 def written(text: str) -> str:
     """The text of a module with what is generated in it made anew."""
     made = KEPT.sub(lambda found: found[1] + _methods(found[2], found[3], found[4]) + found[5], text)
+    made = HEAD.sub(lambda found: found[1] + _head(found[2], found[3]) + found[4], made)
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--stdin-filename", "module.py", "-"]
     return subprocess.run(ruff, input=made, check=True, capture_output=True, text=True).stdout
 
@@ -102,6 +127,14 @@ def _methods(module: str, name: str, only: str | None) -> str:
             parts += _with_imports(lines, node, homes)
         last = node
     return _in_other_words("".join(parts))
+
+
+def _head(module: str, name: str) -> str:
+    """The signature and the docstring of a function."""
+    text = source(module)
+    (found,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    lines = text.splitlines(keepends=True)[found.lineno - 1 : found.body[0].end_lineno]
+    return _in_other_words(ASYNC_ONLY.sub("", "".join(lines)))
 
 
 def _in_other_words(text: str) -> str:

@@ -1,9 +1,10 @@
 """The blocking client: one method per request that a node answers.
 
-Knows: how it is opened and left; its methods are made of those of `async_client.AsyncClient`, and so are those of its
-parts (`blocking_values`, `blocking_trees`, `blocking_node`).  Does not know threads and sockets
-(`blocking_connection`), nor how a path or a value is written by people.  Imports neither trio nor anyio, and what
-watches and conflicts need only when somebody asks for them: most clients of a command ask for one value.
+Knows: how it is opened and left. Signature and docstring of `connect` are made of those of `async_client.open_client`,
+its methods of those of `async_client.AsyncClient`, and so are those of its parts (`blocking_values`, `blocking_trees`,
+`blocking_node`).  Does not know threads and sockets (`blocking_connection`), nor how a path or a value is written by
+people.  Imports neither trio nor anyio, and what watches and conflicts need only when somebody asks for them: most
+clients of a command ask for one value.
 
 Invariant: methods, parameters and words are those of `async_client.AsyncClient`.
 """
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from distkv.model.tick_ranges import TickRanges
 
 
+# -- begin generated from async_client.open_client, its head: python packaging/blocking_client.py
 def connect(
     host: str | Sequence[str] = DEFAULT_ADDRESS[0],
     port: int = DEFAULT_ADDRESS[1],
@@ -49,6 +51,7 @@ def connect(
         PeerError: something else answers there.
         SettingsError: a host, a port or a time that is none.
     """
+    # -- end generated
     return Client(read_hosts(host, port), connect_s=connect_s, reply_s=reply_s, reconnect=True)
 
 
