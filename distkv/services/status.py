@@ -22,6 +22,7 @@ from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
 from distkv.services import damage
+from distkv.wire.declared import fields_of
 from distkv.wire.node_requests import GetState
 from distkv.wire.replies import encode_reply
 
@@ -129,7 +130,7 @@ def _tree(tree: ServerTree | None, now_ms: int) -> dict[str, object]:
         "root": tree.path[-1] if tree.path else None,
         "children": tree.children,
         "apart": tree.apart(now_ms),
-        "announced": {name: attrs.asdict(what, recurse=False) for name, what in sorted(tree.announced.items())},
+        "announced": {name: fields_of(what) for name, what in sorted(tree.announced.items())},
     }
 
 

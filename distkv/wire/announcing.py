@@ -2,20 +2,18 @@
 
 Knows: the fields of an announcement (docs: client protocol).  Does not know how it travels, nor what becomes of it.
 
-Invariant: what is read is well-formed, whatever the bytes.
+Invariant: as in `declared`; what services add nests as values may, and is of what a value may hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-import attrs
+from typing import Annotated, Final, TypeAlias
 
 from distkv.errors import BadValueError, DecodeError
-from distkv.model.event import NodeName
 from distkv.wire import packing
-from distkv.wire.fields import bad, read_address, read_int, read_map, read_node
+from distkv.wire.declared import BodyReader, Bounds, Declared, Node, field, pack
+from distkv.wire.fields import read_address
 from distkv.wire.values import check_nesting
 
 ANNOUNCE: Final = "announce"
@@ -25,29 +23,34 @@ LEVEL_MAX: Final = 64
 BYTES_MAX: Final = 4096
 """Each node keeps that of each other one, and shows them all."""
 
+Count: TypeAlias = Annotated[int, Bounds(ge=0, le=COUNT_MAX)]
+Level: TypeAlias = Annotated[int, Bounds(ge=0, le=LEVEL_MAX)]
 
-@attrs.frozen
-class Announcement:
+
+class Announcement(Declared):
     """SERVER_ANNOUNCE: one node, as it sees itself. Its id is the origin of the frame."""
 
     addr: str
     """HOST:PORT; empty when nobody can connect to it."""
-    load: int
+    load: Count
     """How many connections it serves."""
-    level: int
+    level: Level
     """The root has 0, a child one more than its parent."""
-    height: int
+    height: Level
     """How many levels there are below it."""
-    children: int
-    parent: NodeName | None
+    children: Count
+    parent: Node | None = None
     """None: it is a root."""
-    services: Mapping[str, object] = attrs.field(factory=dict)
+    services: Mapping[str, object] = field(default_factory=dict)
     """What services add."""
+
+
+_READER: Final = BodyReader[Announcement](Announcement, "announcement")
 
 
 def encode_announcement(what: Announcement) -> bytes:
     """The body of a frame."""
-    return packing.pack(attrs.asdict(what, recurse=False))
+    return pack(what)
 
 
 def decode_announcement(data: bytes) -> Announcement:
@@ -58,20 +61,11 @@ def decode_announcement(data: bytes) -> Announcement:
     """
     if len(data) > BYTES_MAX:
         raise DecodeError(f"the announcement has {len(data)} bytes: {BYTES_MAX} are the most", "announcement")
-    fields = read_map(packing.unpack_whole(data), "announcement")
-    parent, services = fields.get("parent"), read_map(fields.get("services"), "services")
-    if not all(type(name) is str for name in services):
-        raise bad("services", "named with text", fields["services"])
+    found = _READER.read(data)
+    read_address({"addr": found.addr})
     try:
-        check_nesting(list(services.values()))
-    except BadValueError as error:
-        raise DecodeError(f"services: {error}", "announcement") from None
-    return Announcement(
-        read_address(fields),
-        read_int(fields, "load", COUNT_MAX),
-        read_int(fields, "level", LEVEL_MAX),
-        read_int(fields, "height", LEVEL_MAX),
-        read_int(fields, "children", COUNT_MAX),
-        None if parent is None else read_node(parent, "parent"),
-        {str(name): found for name, found in services.items()},
-    )
+        check_nesting([*found.services.values()])
+        packing.pack(found.services)  # as it is shown
+    except (BadValueError, TypeError, ValueError) as error:
+        raise DecodeError(f"the field 'services': {error}", "bad_services") from None
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -38,8 +38,29 @@ def test_announcement_that_nests_deeper_is_none(depth: int) -> None:
         decode_announcement(nested(depth))
 
 
+FIELDS: Any = {"addr": "h:1", "load": 1, "level": 2, "height": 3, "children": 4, "parent": None, "services": {}}
+HOSTILE: Final = {
+    "addr": ["h", "h\n:1", "\u202eh:1", "h" * 300 + ":1", 7, None],
+    "load": [-1, 2**31, 1.0, "1", True, None],
+    "level": [-1, 65, 2**63, None],
+    "height": [-1, 65, [], None],
+    "children": [-1, 2**31, {}, None],
+    "parent": ["", "a b", "x" * 64, "a\x1b", 5, b"a"],
+    "services": [
+        {1: 2}, [], None, {"s": packing.ExtType(7, b"")}, {"s": packing.Timestamp(1, 0)},
+        {"s": [packing.ExtType(7, b"")]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, some in HOSTILE.items() for value in some])
+def test_hostile_field_is_refused_by_its_name(name: str, value: object) -> None:
+    assert decode_announcement(packing.pack(FIELDS)) == Announcement("h:1", 1, 2, 3, 4)
+    with pytest.raises(DecodeError, match=rf"\A[^\n]*'{name}[^\n]*\Z"):
+        decode_announcement(packing.pack({**FIELDS, name: value}))
+
+
 @pytest.mark.parametrize("services", [{"s": "x" * BYTES_MAX}, {str(n): n for n in range(1000)}, {1: 2}, [], None])
 def test_announcement_that_is_too_large_or_malformed_is_none(services: Any) -> None:
-    fields = {"addr": "h:1", "load": 1, "level": 2, "height": 3, "children": 4, "parent": None, "services": services}
     with pytest.raises(DecodeError):
-        decode_announcement(packing.pack(fields))
+        decode_announcement(packing.pack({**FIELDS, "services": services}))
