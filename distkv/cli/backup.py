@@ -15,7 +15,7 @@ from pathlib import Path
 import asyncclick as click
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.output import Form, binary_stdout, print_result
+from distkv.cli.output import Form, binary_stdout, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import ExistsError, SettingsError
@@ -93,6 +93,6 @@ def _restore(file: str, data_dir: Path, is_sealed: bool, form: Form) -> None:
     name = restore("standard input" if stream else file, data_dir, stream, is_sealed=is_sealed)
     if form is Form.TEXT:
         line = f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again"
-        print_result(line, form)
+        print_items([line], form)
     else:
         print_result({"node": name, "data_dir": str(data_dir)}, form)

@@ -18,6 +18,7 @@ from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.model.event import tick_text
+from distkv.text.display import table
 from distkv.wire.fields import read_int, read_list, read_map, read_ranges, read_time
 
 HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING", "LINK", "RTT MS", "LEVEL", "PARENT", "LOAD")
@@ -147,10 +148,7 @@ def _places(state: Mapping[str, object]) -> dict[str, PlaceView]:
 
 
 def _table(members: Sequence[MemberView]) -> list[str]:
-    """Lines with columns of one width, without blanks at their ends."""
-    rows = [HEADS, *map(_row, members)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return table([HEADS, *map(_row, members)])
 
 
 def _row(member: MemberView) -> tuple[str, ...]:

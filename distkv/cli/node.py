@@ -16,7 +16,7 @@ from typing import Final
 import asyncclick as click
 
 from distkv.cli.aside import read_asides
-from distkv.cli.output import Form, print_result
+from distkv.cli.output import Form, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError, NotReadyError
@@ -129,7 +129,7 @@ def _say_unheard(state: Mapping[str, object]) -> None:
     """What agrees is what can be asked: whoever is away may hold anything."""
     heard, unheard = _others(state)
     count = len(heard) + len(unheard)
-    click.echo(f"distkv: {len(heard)} of {count} others heard, not {', '.join(unheard)}", err=True)
+    complain(f"{len(heard)} of {count} others heard, not {', '.join(unheard)}")
 
 
 def _lack_of_agreement(state: Mapping[str, object]) -> str:

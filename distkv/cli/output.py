@@ -15,14 +15,17 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Final, TextIO
 
 import asyncclick as click
 
 from distkv.errors import RequestError
-from distkv.text.display import document, json_line, one_line, text_of
+from distkv.text.display import document, json_line, one_line, text_of, visible
 from distkv.wire import packing
 from distkv.wire.values import pack_value
+
+SAID_CHARS_MAX: Final = 8192
+"""What is wrong is said in fewer; a node that says more is broken or hostile."""
 
 
 class Form(StrEnum):
@@ -50,7 +53,8 @@ def print_result(value: object, form: Form) -> None:
 def print_items(items: Iterable[object], form: Form) -> int:
     """Print results one by one, as they come; how many there were.
 
-    As text each is a line, as JSON a document in a line, as YAML a map or an element of one list, as msgpack an object.
+    As text each is a line, in which what cannot be seen is escaped, because others have a say in names; as JSON a
+    document in a line, as YAML a map or an element of one list, as msgpack an object.
 
     Raises:
         RequestError: there is no raw form of this.
@@ -85,7 +89,7 @@ def binary_stdout() -> BinaryIO:
 def complain(text: str) -> None:
     """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
     try:
-        click.echo(f"distkv: {one_line(text)}", err=True)
+        click.echo(f"distkv: {one_line(text[:SAID_CHARS_MAX])}", err=True)
     except OSError:
         give_up(sys.stderr)
 
@@ -133,6 +137,8 @@ def _rendered_item(item: object, form: Form) -> bytes:
         return packing.pack(item)
     if form is Form.YAML:
         return document([item]).encode()
+    if form is Form.TEXT and isinstance(item, str):
+        return f"{visible(item)}\n".encode()
     return rendered(item, form)
 
 

@@ -73,7 +73,7 @@ def _print_summary(client: Client, rounds: Sequence[float], form: Form) -> None:
     if form is Form.TEXT:
         trips = "1 round trip" if len(rounds) == 1 else f"{len(rounds)} round trips"
         shown = ", ".join(f"{name} {milliseconds}" for name, milliseconds in found.items())
-        print_result(f"{hello.node} at {client.address} is {hello.state} ({trips}: {shown} ms)", form)
+        print_items([f"{hello.node} at {client.address} is {hello.state} ({trips}: {shown} ms)"], form)
     else:
         whole = {"node": hello.node, "address": client.address, "state": hello.state.value}
         print_result(whole | {"count": len(rounds), "ms": found}, form)

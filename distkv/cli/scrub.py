@@ -14,11 +14,12 @@ from typing import Any
 
 import asyncclick as click
 
-from distkv.cli.output import Form, is_terminal, print_result
+from distkv.cli.output import Form, is_terminal, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import PeerError
-from distkv.wire.fields import read_int
+from distkv.text.display import visible
+from distkv.wire.fields import read_int, read_list, read_map, read_time
 
 
 @click.command("scrub")
@@ -43,27 +44,28 @@ def _scrub(session: CliSession, fast: bool, drop: bool, form: Form) -> None:
         for told in client.scrub(fast=fast, drop=drop):
             found = told.get("found", found)
             if is_shown:
-                click.echo(f"\r{told['rows']} of about {told['of']} rows", nl=False, err=True)
+                click.echo(f"\r{visible(told['rows'])} of about {visible(told['of'])} rows", nl=False, err=True)
     if is_shown:
         click.echo(err=True)
     if not isinstance(found, Mapping):
         raise PeerError("the node ended the look without a result: see its log")
     if form is Form.TEXT:
-        print_result(_in_words(found), form)
+        print_items([_in_words(found)], form)
     else:
         told = {"places": found["places"], "lost": found["lost"], "dropped": _dropped(found)}
         print_result({**found["last"], **told}, form)
 
 
 def _in_words(found: Mapping[str, Any]) -> str:
-    last, lost = found["last"], found["lost"]
-    seconds = last["ended"] - last["begun"]
-    words = f"{last['rows']} rows in {seconds:.1f} s, {last['damaged'] or 'nothing'} damaged"
-    if last["damaged"]:
-        words += f": {'; '.join(found['places'])}"
-    if found["lost_count"]:
-        shown = (one["path"] or one["place"] for one in lost)
-        words += f"; {found['lost_count']} lost: {', '.join(shown)}"
+    last, lost = read_map(found.get("last"), "last"), read_list(found.get("lost"), "lost")
+    seconds = read_time(last.get("ended"), "ended") - read_time(last.get("begun"), "begun")
+    damaged, lost_count = read_int(last, "damaged"), read_int(found, "lost_count")
+    words = f"{read_int(last, 'rows')} rows in {seconds:.1f} s, {damaged or 'nothing'} damaged"
+    if damaged:
+        words += f": {'; '.join(map(str, read_list(found.get('places'), 'places')))}"
+    if lost_count:
+        shown = (read_map(one, "lost") for one in lost)
+        words += f"; {lost_count} lost: {', '.join(str(one.get('path') or one.get('place')) for one in shown)}"
     return words + (f"; {_dropped(found)} given up" if _dropped(found) else "")
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import asyncclick as click
 
-from distkv.cli.output import Form, complain, print_result
+from distkv.cli.output import Form, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.token import read_session_id, read_span, read_token_name
 from distkv.cli.values import read_aside, read_fence
@@ -31,7 +31,7 @@ from distkv.client.session_thread import SessionThread
 from distkv.client.token_wish import TokenWish, as_wish, data_value
 from distkv.errors import HeldError, NoQuorumError, NotFoundError, NotHeldError, TokenLostError
 from distkv.model.fence import Fence
-from distkv.wire.fields import read_flag, read_int, read_list, read_map
+from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_seconds
 from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_requests import TTL_S_MAX
 from distkv.wire.values import pack_value
@@ -153,7 +153,7 @@ def _print_held(
     if is_shared != wish.is_shared:
         raise HeldError(f"the session holds {wish.name!r} {'shared' if is_shared else 'alone'}: release it first")
     if form is Form.TEXT:
-        print_result(f"{fence} {id}", form)
+        print_items([f"{fence} {id}"], form)
         return
     found = {"token": wish.name, "fence": str(fence), "session": id, "shared": is_shared}
     print_result({**found, "ttl": ttl_s, "data": data_value(data)}, form)
@@ -225,7 +225,8 @@ def _renew(session: CliSession, id: str, named: list[HeldToken], form: Form) -> 
     lost = [str(name) for name in read_list(kept.get("lost"), "lost")]
     if is_all:
         lost += [one.token for one in unlisted if one.token not in lost]
-    print_result(kept["ttl"] if form is Form.TEXT else {"session": id, "ttl": kept["ttl"], "lost": lost}, form)
+    ttl_s = read_seconds(kept, "ttl", TTL_S_MAX)
+    print_result(ttl_s if form is Form.TEXT else {"session": id, "ttl": ttl_s, "lost": lost}, form)
     if lost:
         raise TokenLostError(f"the session {id} has lost {', '.join(map(repr, lost))}")
 

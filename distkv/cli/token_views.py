@@ -24,7 +24,7 @@ from distkv.client.blocking_connection import SharedConnection
 from distkv.client.outages import SILENCE_S
 from distkv.client.token_watch import TokenWatching
 from distkv.errors import DecodeError, NoQuorumError, SettingsError, TimedOutError
-from distkv.text.display import word
+from distkv.text.display import table, word
 from distkv.text.moment import utc
 from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_time
 from distkv.wire.row import WAIT_S_MAX
@@ -174,15 +174,17 @@ def _servers(session: CliSession, form: Form) -> None:
         print_result(found, form)
         return
     rows = [read_map(one, "servers") for one in read_list(found.get("servers"), "servers")]
-    lines: list[tuple[str, ...]] = [("SERVER", "STATE", "LEADS")]
-    lines += [(str(row["node"]), str(row["state"]), "yes" if row["node"] == found["leader"] else "") for row in rows]
-    if found["leader"] is None:
+    leader = found.get("leader")
+    lines: list[tuple[object, ...]] = [("SERVER", "STATE", "LEADS")]
+    lines += [(row.get("node"), row.get("state"), "yes" if row.get("node") == leader else "") for row in rows]
+    if leader is None:
         complain("no majority of the token servers answers: this is what was known last")
-    print_items(_columns(lines), form)
+    print_items(table(lines), form)
     listed, following = (",".join(map(str, read_list(found.get(name, []), name))) for name in ("list", "next"))
     if following:
         complain(f"the servers change from {listed} to {following}: '--set {following}' says what that waits for")
-    print_result(f"term {found['term']}, version {found['version']}, {found['sessions']} sessions", form)
+    term, version, sessions = (read_int(found, name) for name in ("term", "version", "sessions"))
+    print_items([f"term {term}, version {version}, {sessions} sessions"], form)
 
 
 @click.command("reset")
@@ -245,12 +247,7 @@ def _rows(item: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
 
 
 def _table(items: list[Mapping[str, object]]) -> list[str]:
-    return _columns([HEADS, *(row for item in items for row in _rows(item))])
-
-
-def _columns(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return table([HEADS, *(row for item in items for row in _rows(item))])
 
 
 def _watched_line(item: Mapping[str, object]) -> str:

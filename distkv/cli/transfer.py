@@ -109,7 +109,10 @@ def print_dump(items: Iterable[dict[str, object]], form: Form, advance: Callable
 
     def shown() -> Iterator[object]:
         for item in items:
-            yield _yaml_lines(item) if form is Form.YAML else item
+            if form is Form.YAML:
+                yield from _yaml_lines(item).split("\n")
+            else:
+                yield item
             advance(1)
 
     print_items(shown(), Form.TEXT if form is Form.YAML else form)

@@ -2,13 +2,19 @@
 
 Knows: how a value becomes text.  Does not know where it is printed, nor the forms that a program may ask for.
 
-Invariant: `word` and `one_line` give one line, whatever is in the value or the message. JSON and YAML have no mark that
-cannot be seen, and mean the same value all the same; a text that is printed bare has all that is in it.
+Invariant: `word`, `one_line` and `table` give whole lines, whatever is in the value or the message. JSON and YAML have
+no mark that cannot be seen, and mean the same value all the same; a text that is printed bare has all that is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from distkv.wire.json_form import to_json
+
+CELL_CHARS_MAX: Final = 256
+"""No name is longer; a longer one is somebody's nonsense, and would push all other rows of a table apart."""
 
 
 def text_of(value: object) -> str:
@@ -54,6 +60,19 @@ def visible(text: object) -> str:
     if found.isprintable():
         return found
     return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in found)
+
+
+def table(rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines with columns of one width, without blanks at their ends. What cannot be seen is escaped; of a long cell the
+    beginning is shown, except in the last column."""
+    shown = [[*map(_cell, row[:-1]), visible(row[-1])] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in shown]
+
+
+def _cell(value: object) -> str:
+    found = visible(str(value)[: CELL_CHARS_MAX + 1])
+    return found if len(found) <= CELL_CHARS_MAX else f"{found[: CELL_CHARS_MAX - 1]}…"
 
 
 def _in_json(mark: str) -> str:
