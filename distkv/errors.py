@@ -84,6 +84,12 @@ class FencedError(ConflictError):
     code = "fenced"
 
 
+class ForbiddenError(RequestError):
+    """Whoever asks may not know this, or not do it."""
+
+    code = "forbidden"
+
+
 class NotReadyError(RequestError):
     code = "not_ready"
 

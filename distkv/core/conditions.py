@@ -44,8 +44,8 @@ def refuse_to_decide_for_the_system(event: Event) -> None:
     """
     if event.path.is_reserved:
         raise NotFoundError(
-            f"{tick_text(*event.link)} is no conflict to decide about: it is a change of {event.path}, which belongs to"
-            " the system and settles itself; 'conflicts' lists what is open"
+            f"{tick_text(*event.link)} is no conflict to decide about: it is a change of a path that belongs to the"
+            " system and settles itself; 'conflicts' lists what is open"
         )
 
 

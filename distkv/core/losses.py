@@ -14,6 +14,7 @@ from typing import Final
 from distkv.errors import DamagedError
 from distkv.model.invariant import must
 from distkv.model.path import NAMES_MAX, Path, PathKey
+from distkv.wire.hidden import is_hidden
 
 SHOWN_MAX: Final = 3
 """So many are named in a message."""
@@ -60,13 +61,14 @@ class Losses:
         return self.is_one_anywhere or path.key in self._paths
 
     def below(self, top: Path, min_depth: int = 0, max_depth: int = NAMES_MAX) -> list[Path]:
-        """Those at and below a path that can be named; the system's own only when `top` is one of them."""
+        """Those at and below a path that can be named; the system's own only when `top` is one of them, and
+        none that is hidden."""
         return [
             path
             for path in sorted(self._paths.values(), key=str)
             if path.key[: len(top)] == top.key
             and min_depth <= len(path) - len(top) <= max_depth
-            and (top.is_reserved or not path.is_reserved)
+            and (not path.is_reserved or (top.is_reserved and not is_hidden(path)))
         ]
 
     def refuse(self, path: Path) -> None:

@@ -22,6 +22,7 @@ from distkv.core.replica import Replica
 from distkv.errors import DistkvError, InternalError, leaves, place_of
 from distkv.model.event import Tock, read_tick_text, tick_text
 from distkv.model.path import Path
+from distkv.wire.hidden import is_hidden
 from distkv.wire.message import EventRecord, Record
 
 log = logging.getLogger("distkv.engine")
@@ -192,7 +193,7 @@ class AsideKeeper:
         """What `get_state` tells of it, the oldest first."""
         return [
             {
-                "id": one.id, "path": "" if one.path is None else str(one.path), "error": one.error, "at": one.place,
+                "id": one.id, "path": _shown(one.path), "error": one.error, "at": one.place,
                 "release": one.release, "first": one.first, "last": one.last, "missing": one.is_hole,
             }
             for one in self.machine.aside
@@ -236,6 +237,10 @@ class AsideKeeper:
 
 def _text(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _shown(path: Path | None) -> str:
+    return "" if path is None or is_hidden(path) else str(path)
 
 
 def _row(one: Failed) -> dict[str, object]:

@@ -25,6 +25,7 @@ from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import HistoryRow
+from distkv.wire.hidden import SERVICE_NAMES, is_hidden, without_content
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record, encode_record
 from distkv.wire.states import is_key_below, path_key
@@ -89,6 +90,7 @@ class Changes:
         self._recent_of: dict[int, HistoryRow] = {}  # by tick, of the node that is read; rising
         self._recent_ticks: list[int] = []
         self._tree = tree
+        self._services = path_key(Path(SERVICE_NAMES))
         self._below = path_key(path) if path != ROOT else None
         self._run_blocking = run_blocking
         self._bounds = bounds
@@ -225,8 +227,18 @@ class Changes:
             rows = [row for row in rows if is_key_below(row.path, below)]
         if not rows:
             return None
+        services = self._services
+        rows = [_shown(row) if is_key_below(row.path, services) else row for row in rows]
         won = bytes([row.won if row.lsn != _NO_LSN else WON_UNKNOWN for row in rows])
         return ChangePage(node, won, b"".join([row.record for row in rows]))
+
+
+def _shown(row: HistoryRow) -> HistoryRow:
+    """What a client may know of a change of an entry of a service."""
+    record = decode_record(row.record)
+    if not isinstance(record, EventRecord) or not is_hidden(record.event.path):
+        return row
+    return row._replace(record=encode_record(attrs.evolve(record, event=without_content(record.event))))
 
 
 def _windows_of(wanted: TickRanges, size: int) -> Iterator[tuple[NodeName, Ranges]]:

@@ -58,8 +58,10 @@ from distkv.errors import DistkvError
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.pages import Page
+from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
 from distkv.wire.gossip import GossipKind, kind_of
+from distkv.wire.hidden import is_hidden, without_content
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -190,7 +192,8 @@ class Recorder:
                 about = f"lacks {ranges_text(lacks)}" if lacks else ""
                 return StepKind.KNOWN, Said("known", key, asked.to, me, key, ranges_text(known), about=about), ()
             case Page(until=until, digest=digest):
-                about = f"the digest {digest:016x} of its paths up to {'the last' if until is None else until}"
+                last = "the last" if until is None else _path_text(until)
+                about = f"the digest {digest:016x} of its paths up to {last}"
                 return StepKind.PAGES, Said("pages", key, asked.to, me, key, about=about), ()
         assert_never(answer)
 
@@ -297,10 +300,14 @@ _ASKS: Final[dict[type, str]] = {
 }  # fmt: skip
 
 
+def _path_text(path: Path) -> str:
+    return "one that is hidden" if is_hidden(path) else str(path)
+
+
 def _stretch(what: AskPages) -> str:
     """Which paths are to be compared."""
-    after = "" if what.after is None else f" behind {what.after}"
-    until = "" if what.until is None else f" up to {what.until}"
+    after = "" if what.after is None else f" behind {_path_text(what.after)}"
+    until = "" if what.until is None else f" up to {_path_text(what.until)}"
     return f"digests of the paths{after}{until}, {what.size} to a page"
 
 
@@ -360,6 +367,8 @@ def _shown(events: list[Event], made: set[Link], ready: Ready, replica: Replica)
             fate = "open loser" if replica.tree.event(event.link) is not None else "superseded"
         else:
             fate = "known" if replica.tree.ledger.has(event.link) else "refused"
+        if is_hidden(event.path):
+            event = without_content(event)
         yield EventShown(tick_text(*event.link), str(event.path), value_text(event), fate)
 
 

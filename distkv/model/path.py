@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from distkv.errors import BadPathError
 
@@ -48,6 +48,9 @@ class Path(tuple[Name, ...]):
     """
 
     __slots__ = ()
+
+    may_be_reserved: ClassVar[bool] = False
+    """Whether `is_reserved` may hold, for who cannot afford to call that."""
 
     def __new__(cls, names: Iterable[Name] = ()) -> Path:
         kind = type(names)
@@ -143,6 +146,8 @@ class _TypedPath(Path):
     """A path with names that are neither text nor bytes. The tuple below has keys in their places."""
 
     __slots__ = ()
+
+    may_be_reserved = True
 
     @property
     def names(self) -> tuple[Name, ...]:

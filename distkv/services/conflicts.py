@@ -28,6 +28,7 @@ from distkv.services.core_replies import expected
 from distkv.services.history import read_event, settler_of
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.events import shown_fence
+from distkv.wire.hidden import is_hidden
 from distkv.wire.replies import encode_items, encode_reply, encode_result
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 from distkv.wire.value_requests import SetValue
@@ -54,7 +55,7 @@ def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
         if len(items) >= count_max or size >= PAGE_BYTES or step >= PAGE_ENTRIES:
             return encode_items(request.seq, items, last, lost)
         last = entry.head.path
-        if request.path.is_reserved or not last.is_reserved:  # as where a tree is read
+        if not last.is_reserved or (request.path.is_reserved and not is_hidden(last)):  # as where a tree is read
             losers, head = entry.conflicts(), entry.head
             winner = {"winner": _link(head.link), "winner_time": head.time}
             new = [_item(loser, winner, None if at else head) for at, loser in enumerate(losers)]
@@ -74,6 +75,7 @@ def decide(driver: Driver, request: Restore | Dismiss) -> bytes:
     loser = tree.event(request.loser)
     entry = None if loser is None else tree.get(loser.path)
     if loser is not None and entry is not None:
+        refuse_to_decide_for_the_system(loser)
         _check_below(loser, request.path)
         kept = loser if isinstance(request, Restore) else entry.head
         driver.check_room(_size(kept, 2 + len(entry.losers)))

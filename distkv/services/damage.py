@@ -17,6 +17,7 @@ from distkv.engine.settler import path_of
 from distkv.errors import RequestError
 from distkv.storage.archive import Scrubbed
 from distkv.storage.archive_rows import DamagedRow
+from distkv.wire.hidden import is_hidden
 from distkv.wire.node_requests import LookForDamage
 from distkv.wire.replies import encode_end, encode_reply, encode_start
 
@@ -75,4 +76,5 @@ def _last(found: Scrubbed | None) -> dict[str, object] | None:
 
 def _shown(damage: DamagedRow, found: float) -> dict[str, object]:
     path = path_of(damage)
-    return {"place": damage.place, "path": None if path is None else str(path), "found": found}
+    is_shown = path is not None and not is_hidden(path)
+    return {"place": damage.place, "path": str(path) if is_shown else None, "found": found}

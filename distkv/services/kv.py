@@ -17,6 +17,7 @@ from distkv.model.fence import NO_FENCE
 from distkv.services.core_replies import expected
 from distkv.wire.events import shown_fence
 from distkv.wire.fields import chain_map
+from distkv.wire.hidden import refuse_hidden
 from distkv.wire.replies import (
     encode_found,
     encode_found_with_link,
@@ -37,7 +38,10 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
 
     Raises:
         DamagedError: what the path held is lost.
+        ForbiddenError: the path is hidden.
     """
+    if request.path.may_be_reserved:
+        refuse_hidden(request.path)
     head = driver.replica.tree.head(request.path)
     if head is None:
         if driver.replica.losses.are_any:

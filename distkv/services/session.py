@@ -37,6 +37,7 @@ from distkv.services import (
 from distkv.services.answers import LongAnswers, SendPart
 from distkv.services.edges import ConnectionEdges
 from distkv.services.follow import Follows
+from distkv.services.hidden import NAME_PATHS, refuse_hidden_paths
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
@@ -267,6 +268,8 @@ class Session:
         driver, replica = self._driver, self._driver.replica
         if not replica.is_serving and type(request) in SERVING_ONLY:
             raise replica.not_ready()
+        if type(request) in NAME_PATHS:
+            refuse_hidden_paths(request)
         match request:
             case GetValue():
                 reply, is_durable = kv.get_value(driver, request)

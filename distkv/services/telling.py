@@ -26,6 +26,7 @@ from distkv.model.path import Path
 from distkv.model.tick_ranges import count_by_node
 from distkv.model.tree import Tree
 from distkv.storage.archive_rows import HistoryRow
+from distkv.wire.hidden import is_hidden
 from distkv.wire.message import EventRecord, KnownRecord
 from distkv.wire.records import decode_record
 from distkv.wire.replies import addressed
@@ -243,10 +244,10 @@ class Telling:
     def _part(self, after: Path | None, *, tombstones: bool) -> tuple[bytes, Path | None]:
         """The next entries, and where to go on; None at the end."""
         request, frames, size = self._request, list[bytes](), 0
-        tree = self._node.tree
+        tree, may_hide = self._node.tree, request.path.is_reserved
         found = tree.walk(request.path, after, request.min_depth, request.max_depth, tombstones=tombstones)
         for step, entry in enumerate(found, 1):
-            if entry.is_live or tombstones:
+            if (entry.is_live or tombstones) and not (may_hide and is_hidden(entry.head.path)):
                 frames.append(addressed(encode_item(entry.head, None), request.seq))
                 size += len(frames[-1])
             if step >= PART_ENTRIES or size >= PART_BYTES:
@@ -290,6 +291,8 @@ class Telling:
             return self._missed_frames(seen)
         if seen.frames:
             return seen.frames
+        if seen.event.path.may_be_reserved and is_hidden(seen.event.path):
+            return ()
         event = seen.event
         frames = [encode_item(event, self._token(seen.at))] if seen.won else []
         if seen.conflicts is not None:
@@ -310,7 +313,8 @@ class Telling:
 
     def _takes(self, path: Path) -> bool:
         top = self._request.path
-        is_below = path.key[: len(top)] == top.key and (not path.is_reserved or top.is_reserved)
+        is_below = path.key[: len(top)] == top.key
+        is_below = is_below and (not path.is_reserved or (top.is_reserved and not is_hidden(path)))
         return is_below and self.watcher.takes(path)
 
     def _is_over(self) -> bool:

@@ -19,6 +19,7 @@ from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
 from distkv.services.core_replies import expected
 from distkv.services.kv import shown
+from distkv.wire.hidden import is_hidden
 from distkv.wire.replies import encode_end, encode_error, encode_names, encode_reply, encode_result, encode_start
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
@@ -36,12 +37,13 @@ def list_names(driver: Driver, request: ListNames) -> bytes:
     """A page of the names below a path that lead to a value; it may leave when `driver.position` is durable."""
     names: list[tuple[Name, bool, int]] = []
     lost = driver.replica.losses.lack_below(request.path, 1)
+    hides = request.path.is_reserved
     size, last, count_max = 0, None, min(PAGE_NAMES, request.limit or PAGE_NAMES)
     for step, found in enumerate(driver.replica.tree.names(request.path, request.after)):
         if len(names) >= count_max or size >= PART_BYTES or step >= PAGE_STEPS:
             return encode_names(request.seq, names, last and Path([last[0]]), lost)
         last = found
-        if found[1] or found[2]:
+        if (found[1] or found[2]) and not (hides and is_hidden(Path([*request.path, found[0]]))):
             names.append(found)
             size += len(found[0]) if isinstance(found[0], str | bytes) else 0
     return encode_names(request.seq, names, None, lost)
@@ -114,9 +116,10 @@ class _Parts:
         """Whether there may be more."""
         request, size = self._request, 0
         found = self._driver.replica.tree.walk(request.path, self._after, request.min_depth, request.max_depth)
+        hides = request.path.is_reserved
         for step, entry in enumerate(found, 1):
             self._after = entry.head.path
-            if entry.is_live:
+            if entry.is_live and not (hides and is_hidden(entry.head.path)):
                 frames.append(_item(request, entry))
                 size += len(frames[-1])
                 if self._left is not None:

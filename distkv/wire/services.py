@@ -52,6 +52,8 @@ class ServiceForm:
     """The fields of an answer that has a type of its own, and those of them that are packed already."""
     when_off: str
     """What a client is told whose node has it not, and what to do for that."""
+    hides: Callable[[str], bool] | None = None
+    """Whether an entry by this key is hidden from clients (`hidden`), always and on every node; None: none is."""
     logged: Callable[[Any], str] = lambda _: ""
     """What is written into the log when this is asked, because others feel it; empty: nothing is."""
 

@@ -6,17 +6,82 @@ from tests.mutants.broken import broken
 
 _GROUND = "tests/unit/core/test_ground.py"
 _SERVICES = "tests/unit/core/test_services.py"
+_HIDDEN = "tests/node/test_hidden.py"
 _ASKS = "tests/unit/core/test_own_asks.py"
 _ROUTES = "tests/property/test_routes.py"
 _GATHERING = "tests/property/test_gathering.py"
 
 GROUNDS = (
     broken(
+        "hidden-in-a-tree",
+        "a tree leaves out what is hidden",
+        "services/tree.py",
+        "            if entry.is_live and not (hides and is_hidden(entry.head.path)):",
+        "            if entry.is_live:",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-a-list",
+        "names leave out what is hidden",
+        "services/tree.py",
+        " and not (hides and is_hidden(Path([*request.path, found[0]])))",
+        "",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-a-watch",
+        "a watch is told nothing of what is hidden",
+        "services/telling.py",
+        "        if seen.event.path.may_be_reserved and is_hidden(seen.event.path):\n            return ()\n",
+        "",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-a-state",
+        "a watch shows nothing of what is hidden",
+        "services/telling.py",
+        "and not (may_hide and is_hidden(entry.head.path))",
+        "and (may_hide or True)",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-changes",
+        "changes have neither path nor value of what is hidden",
+        "engine/changes.py",
+        "        rows = [_shown(row) if is_key_below(row.path, services) else row for row in rows]\n",
+        "        assert services\n",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-a-trace",
+        "a trace has neither path nor value of what is hidden",
+        "graph/recorder.py",
+        "            event = without_content(event)\n",
+        "            pass\n",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-in-conflicts",
+        "conflicts leave out what is hidden",
+        "services/conflicts.py",
+        "(request.path.is_reserved and not is_hidden(last))",
+        "request.path.is_reserved",
+        _HIDDEN,
+    ),
+    broken(
+        "hidden-and-asked-for",
+        "a request that names what is hidden is refused",
+        "services/session.py",
+        "        if type(request) in NAME_PATHS:",
+        "        if request is NAME_PATHS:",
+        _HIDDEN,
+    ),
+    broken(
         "works-without-bound",
         "works of a service have a bound, wanted or not",
         "core/ground/requests.py",
-        "        self._works[self._last], self._asked[self._last] = asker, _OpenAsk(asker, \"\", what.purpose)\n",
-        "        self._asked[self._last] = _OpenAsk(asker, \"\", what.purpose)\n",
+        '        self._works[self._last], self._asked[self._last] = asker, _OpenAsk(asker, "", what.purpose)\n',
+        '        self._asked[self._last] = _OpenAsk(asker, "", what.purpose)\n',
         _ASKS,
     ),
     broken(

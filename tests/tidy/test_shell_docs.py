@@ -63,9 +63,8 @@ def test_values_are_read_as_the_table_says() -> None:
 
 def test_exit_codes_are_those_of_the_command() -> None:
     given = {int(row[0]) for row in _rows("Exit codes")}
-    # 6 is for what a client is not allowed to do; without authentication nothing ends with it.
     known = {number for number in vars(exits).values() if isinstance(number, int)}
-    assert given == known - {exits.NOT_ALLOWED}
+    assert given == known
 
 
 def test_every_code_of_a_node_stands_with_its_exit_code() -> None:

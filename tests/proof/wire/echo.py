@@ -17,6 +17,8 @@ from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared
 from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
 
+SECRET: Final = "secret-"
+"""So begin the names that no client may read."""
 TEXT_CHARS_MAX: Final = 1000
 
 
@@ -135,6 +137,7 @@ FORM: Final = ServiceForm(
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,
+    hides=lambda key: key.startswith(SECRET),
     when_off="this node has no echo: set chain.length to more than 2",
-    logged=lambda request: f"echo_name name={request.name!r}" if isinstance(request, EchoName) else "",
+    logged=lambda request: "echo_name" if isinstance(request, EchoName) else "",
 )

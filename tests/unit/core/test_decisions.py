@@ -247,7 +247,7 @@ def test_decision_about_a_reserved_path_is_refused() -> None:
     (loser,) = replica.tree.open_losers()
     error = refused(restore(replica, loser.link))
     assert isinstance(error, NotFoundError)
-    assert str(error).startswith("b:7 is no conflict to decide about: it is a change of :n.node.a, which belongs to")
+    assert str(error).startswith("b:7 is no conflict to decide about: it is a change of a path that belongs to")
 
 
 @pytest.mark.parametrize("decide", [restore, dismiss])
