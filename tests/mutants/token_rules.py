@@ -121,24 +121,30 @@ TOKEN_RULES = (
         "loser-forgotten",
         "a token that was broken is not granted after a restart before its loser knows (TOKEN-10)",
         "core/tokens/serving/served_token.py",
-        "tuple(self.holders.values()), tuple(self.lost.values())\n",
-        "tuple(self.holders.values()), ()\n",
+        "for one in self.grants.values()]), tuple(self.lost.values())\n",
+        "for one in self.grants.values()]), ()\n",
         *KEPT,
     ),
     broken(
         "held-is-idle",
         "beyond the limit only a token that nobody holds is forgotten (TOKEN-7)",
         "core/tokens/serving/grants.py",
-        "        self._touched(token.name)\n        self._settle(token, now_ms)\n",
-        "        self._touched(token.name)\n        self._advance(token, now_ms)\n",
+        "        self._calls[call] = token.name, session\n"
+        "        turn.touch(token.name)\n"
+        "        self._settle(token, turn)\n",
+        "        self._calls[call] = token.name, session\n"
+        "        turn.touch(token.name)\n"
+        "        self._advance(token, turn)\n",
         "tests/unit/core/test_token_grants.py",
     ),
     broken(
         "loser-without-delay",
         "a loser whose session ends starts the lock delay (SESSION-6)",
         "core/tokens/serving/grants.py",
-        "            if session in token.holders or session in token.lost:\n                token.free_ms",
-        "            if session in token.holders:\n                token.free_ms",
+        "            if session in token.grants or session in token.lost:\n"
+        "                token.free_ms",
+        "            if session in token.grants:\n"
+        "                token.free_ms",
         *KEPT,
     ),
     broken(
@@ -170,16 +176,19 @@ TOKEN_RULES = (
         "survey-frees-nobody",
         "a survey that finds nobody frees who waits (PART-3)",
         "core/tokens/serving/grants.py",
-        "        self._settle(token, now_ms)\n\n    def write",
-        "\n    def write",
+        "        self._settle(token, turn)\n"
+        "\n"
+        "    def write",
+        "\n"
+        "    def write",
         *KEPT,
     ),
     broken(
         "survey-keeps-losers",
         "a survey forgets losers that are gone (PART-3)",
         "core/tokens/serving/grants.py",
-        "        for session in [*token.holders, *token.lost]:\n",
-        "        for session in [*token.holders]:\n",
+        "        for session in [*token.grants, *token.lost]:\n",
+        "        for session in [*token.grants]:\n",
         *KEPT,
     ),
     broken(
@@ -254,9 +263,9 @@ TOKEN_RULES = (
     broken(
         "grants-without-lease",
         "a server grants under its lease only",
-        "core/tokens/serving/server.py",
-        "self._quiet_ms <= now_ms < self._authority.grants_until_ms and self._part",
-        "self._part",
+        "core/tokens/serving/turn.py",
+        "        is_sure = now_ms < self._authority.grants_until_ms\n",
+        "        is_sure = True\n",
         "tests/property/test_token_service.py",
         *SERVING,
     ),
@@ -272,8 +281,8 @@ TOKEN_RULES = (
         "granted-twice",
         "who holds a token is not granted it again",
         "core/tokens/serving/grants.py",
-        "            if serves and place.session in token.holders:\n",
-        "            if False:\n",
+        "                if serves and place.session in token.grants:\n",
+        "                if False:\n",
         "tests/unit/core/test_token_grants.py",
     ),
     broken(
@@ -296,7 +305,7 @@ TOKEN_RULES = (
         "late-change-taken",
         "a change of data that comes after a later one does nothing",
         "core/tokens/serving/served_token.py",
-        "        if 0 < request.change < holder.change:\n",
+        "        if 0 < request.change < grant.holder.change:\n",
         "        if request.change < 0:\n",
         _shown("late_data"),
         "tests/unit/core/test_token_grants.py",
@@ -313,19 +322,19 @@ TOKEN_RULES = (
         "holder-confirmed-unserved",
         "a server that may not grant confirms no grant either",
         "core/tokens/serving/server.py",
-        "        elif isinstance(request, TokenAcquire) and not self._grants.holds(request.session, request.token):\n",
-        "        elif isinstance(request, TokenAcquire):\n",
+        "        if isinstance(request, TokenAcquire) and not grants.holds(request.session, request.token):\n",
+        "        if isinstance(request, TokenAcquire):\n",
         "tests/property/test_token_service.py",
         *SERVING,
     ),
     broken(
         "lock-delay-left-out",
         "a token whose session ended is free after the lock delay",
-        "core/tokens/serving/server.py",
-        "                self._grants.session_ended(session, now_ms, delay_ms=self._settings.lock_delay_ms)\n"
-        "                self._survey.ended(session, now_ms)\n",
-        "                self._grants.session_ended(session, now_ms, delay_ms=0)\n"
-        "                self._survey.ended(session, now_ms)\n",
+        "core/tokens/serving/own_part.py",
+        "                self._grants.session_ended(session, turn, delay_ms=self._settings.lock_delay_ms)\n"
+        "                self._survey.ended(session, turn.now_ms)\n",
+        "                self._grants.session_ended(session, turn, delay_ms=0)\n"
+        "                self._survey.ended(session, turn.now_ms)\n",
         "tests/property/test_token_service.py::"
         "test_token_of_a_session_that_was_not_kept_is_free_after_ttl_and_lock_delay",
         *SERVING,
@@ -343,10 +352,10 @@ TOKEN_RULES = (
         "unheard-kept",
         "a grant of which the client does not know is taken back",
         "core/tokens/serving/grants.py",
-        '            self._effects.note("token_grant_unheard", token=name, session=session)\n'
-        "            token.undo_data(session)\n"
-        "            self._take_from(token, [holder], now_ms)\n",
-        "            self._unsure.end(name, session)\n",
+        '            turn.note("token_grant_unheard", token=name, session=session)\n'
+        "            token.undo_data(grant)\n"
+        "            self._take_from(token, [grant.holder], turn)\n",
+        "            grant.is_doubted = False\n",
         "tests/unit/core/test_token_grants.py",
         *SERVING,
     ),
@@ -371,9 +380,9 @@ TOKEN_RULES = (
     broken(
         "place-by-epoch",
         "a place is behind those that servers gave before the last change of servers",
-        "core/tokens/serving/server.py",
-        "        return self.changed, self._part.next_number()[1]\n",
-        "        return self._part.next_number()\n",
+        "core/tokens/serving/grants.py",
+        "            ticket = turn.changed, self._part.next_number()[1]\n",
+        "            ticket = self._part.next_number()\n",
         "tests/property/test_token_service.py",
     ),
     broken(
@@ -415,7 +424,7 @@ TOKEN_RULES = (
     broken(
         "claims-ignored",
         "what the sessions claim is held",
-        "core/tokens/serving/server.py",
+        "core/tokens/serving/own_part.py",
         "                found = claims.get(name, ClaimedToken())\n",
         "                found = ClaimedToken()\n",
         *SERVING,
@@ -558,8 +567,8 @@ TOKEN_RULES = (
         "grants-after-start",
         "a server that served before and has started again grants nothing for a long lease (LEASE-4)",
         "core/tokens/serving/server.py",
-        "now_ms + max(self._settings.long_ms(self._settings.lease_ms), self._settings.lock_delay_ms)\n",
-        "now_ms\n",
+        "        turns.quiet_ms = now_ms + max(settings.long_ms(settings.lease_ms), settings.lock_delay_ms)\n",
+        "",
         _shown("restart"),
     ),
     broken(
@@ -597,13 +606,14 @@ TOKEN_RULES = (
     broken(
         "down-and-not-forgotten",
         "a server that finds itself down forgets all (PART-8)",
-        "core/tokens/serving/server.py",
-        "        self._grants.forget(self._grants.names(), AskElsewhere(self._map(now_ms)))\n"
+        "core/tokens/serving/own_part.py",
+        "        self._grants.forget(list(self._grants.tokens), AskElsewhere(turn.map), turn)\n"
         "        self._hand_over.clear()\n"
         "        self._survey.stop()\n"
         "        if not self._part.is_new:\n"
         "            self._part.forget()\n",
-        "        self._hand_over.clear()\n        self._survey.stop()\n",
+        "        self._hand_over.clear()\n"
+        "        self._survey.stop()\n",
         _shown("down"),
     ),
     broken(
@@ -643,7 +653,8 @@ TOKEN_RULES = (
         "data-inherited",
         "data ends with its holder unless it is to stay (TOKEN-20)",
         "core/tokens/serving/served_token.py",
-        "        if not self.holders and not self.keeps_data:\n            self.data = None\n",
+        "        if not self.grants and not self.keeps_data:\n"
+        "            self.data = None\n",
         "        pass\n",
         _shown("data"),
         "tests/unit/core/test_token_grants.py",
@@ -741,7 +752,7 @@ TOKEN_RULES = (
         "broken-without-delay",
         "and when the lock delay has passed (TOKEN-10)",
         "core/tokens/serving/grants.py",
-        "        token.free_ms = max(token.free_ms, now_ms + self._settings.lock_delay_ms)\n",
+        "        token.free_ms = max(token.free_ms, turn.now_ms + self._settings.lock_delay_ms)\n",
         "",
         _shown("break"),
     ),
@@ -749,15 +760,16 @@ TOKEN_RULES = (
         "undone-release-stays",
         "a session that asks again gets a higher fence, although a crash undid the release (TOKEN-18)",
         "core/tokens/serving/grants.py",
-        "(held.epoch, held.counter) > request.before):",
-        "(held.epoch, held.counter) >= request.before):",
+        "grant.number > request.before):",
+        "grant.number >= request.before):",
         _shown("again"),
     ),
     broken(
         "restored-and-not-asked",
         "a server asks whether a session counts on what it knows from its disk (TOKEN-17)",
         "core/tokens/serving/grants.py",
-        "        for holder in record.holders:\n            self._unsure.told(token.name, holder.session, now_ms)\n",
+        "        for holder in record.holders:\n"
+        "            self._note_told(token, token.grants[holder.session], turn.now_ms)\n",
         "",
         _shown("undone"),
     ),

@@ -98,14 +98,14 @@ class Site:
     def start(self) -> None:
         self.boots += 1
         settings = ServingSettings(
-            self.name, self.fleet.servers, 1, self.boots, LEASE_MS, TTL_MS, LOCK_DELAY_MS, DRIFT
+            self.name, self.fleet.servers, self.boots, LEASE_MS, TTL_MS, LOCK_DELAY_MS, DRIFT
         )
         self.hand.granted_true = self.hand.led_true = -1e18
         self.hand.wish = None
         self.hand.elected_ms = self.now_ms  # a restarted leader has to be elected again
         self.service = TokenService(settings, self.hand, Random(self.fleet.rng.random()), self.now_ms)
         self.service.restore(self.slots, self.now_ms)
-        self.step(lambda service: service.look(self.now_ms, 0.0))
+        self.step(lambda service: service.go_on(self.now_ms, 0.0))
 
     def stop(self) -> None:
         self.service, self.paused = None, None
@@ -141,7 +141,7 @@ class Site:
         if service is None:
             return
         what(service)
-        service.look(self.now_ms)
+        service.go_on(self.now_ms)
         effects = service.effects.take()
         for slot in effects.slots:
             if slot.value is None:
@@ -221,7 +221,7 @@ class Oracle:
         hand.granted_true = self.fleet.now + LEASE_MS * (1 - 2 * DRIFT)  # also one that is down: it serves nothing
         if site.name == state.leader:
             hand.led_true = self.fleet.now + LEASE_MS * (1 - 2 * DRIFT)
-        site.step(lambda service: service.look(site.now_ms))
+        site.step(lambda service: service.go_on(site.now_ms))
 
     def _servers(self, state: TokenState) -> TokenState:
         servers, version = dict(state.servers), state.version

@@ -8,6 +8,7 @@ somebody asks: that is after every input.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
@@ -40,6 +41,9 @@ class Alarms(Generic[Key]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._moments
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._moments)
 
     def put(self, key: Key, ms: int) -> None:
         """From now on this is the key's moment."""

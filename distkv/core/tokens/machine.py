@@ -182,7 +182,6 @@ class TokenMachine:
         serving = ServingSettings(
             ground.me,
             tuple(sorted(settings.servers)),
-            life,
             boot,
             settings.lease_ms,
             settings.ttl_ms,
@@ -256,7 +255,7 @@ class TokenMachine:
         if consensus is None or service is None:
             return
         while True:
-            service.look(turn.boot_ms, self._wall)
+            service.go_on(turn.boot_ms, self._wall)
             for effects in (consensus.effects, service.effects):
                 if effects.are_any:
                     self._do(effects.take(), turn)

@@ -3,7 +3,7 @@
 Knows: how the two are put together.  Does not know what either does, nor how servers agree.
 
 Invariant: what a node asks itself takes the same way as what it asks others, but without bytes; nothing leaves but
-through the effects. After an input `look` has to be called, once for all of a step.
+through the effects. After an input `go_on` has to be called, once for all of a step.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ class TokenService:
             self._happened(event, now_ms)
         self._do_own(now_ms)
 
-    def look(self, now_ms: int, wall: float | None = None) -> None:
+    def go_on(self, now_ms: int, wall: float | None = None) -> None:
         """Time passed, or the authority has changed. `wall` is what the clock on the wall says, in seconds."""
-        self._serving.look(now_ms, wall)
-        map = self._serving.map(now_ms)
-        if map is not None and self._servers.heard(map, now_ms):
+        map = self._serving.go_on(now_ms, wall)
+        if map.version and self._servers.heard(map, now_ms):
             self._proxy.map_changed(now_ms)
         self._proxy.woken(now_ms)
         self._do_own(now_ms)
+        self._serving.note_due(now_ms)
 
     def woken(self, now_ms: int) -> None:
         """It is the time that `wake_ms` said."""

@@ -16,13 +16,11 @@ from distkv.model.event import NodeName
 
 @attrs.frozen
 class ServingSettings:
-    """The same at all nodes, but for `me`, `life` and `boot`."""
+    """The same at all nodes, but for `me` and `boot`."""
 
     me: NodeName
     servers: tuple[NodeName, ...]
     """The names of the settings, sorted: who is asked as long as nothing else is known."""
-    life: int
-    """That of this node's directory."""
     boot: int
     """Which start of this node it is; above all earlier ones."""
     lease_ms: int = 5000

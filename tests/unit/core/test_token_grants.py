@@ -11,8 +11,11 @@ import pytest
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.known_servers import map_of
 from distkv.core.tokens.serving.grants import Grants
+from distkv.core.tokens.serving.part import TokenPart
 from distkv.core.tokens.serving.survey import ClaimedToken
+from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.model.event import NodeName
@@ -28,37 +31,36 @@ S1, S2, S3 = "1-a", "2-b", "3-c"
 LEASE_MS, LOCK_DELAY_MS = 1000, 500
 
 
-class Rules:
-    """A server that may grant, until it is told otherwise."""
+class AnyPart(TokenPart):
+    """All tokens are this server's."""
 
     def __init__(self) -> None:
-        self.is_serving = True
+        super().__init__(NodeName("s0"), TokenEffects())
         self.number = 0
-        self.answers = dict[int, TokenResult]()
-        self.withdrawn = list[int]()
-        self.told = list[tuple[str, str]]()
-        self.changed = 7
 
-    def serves(self, token: str, now_ms: int) -> bool:  # noqa: ARG002
-        return self.is_serving
+    def serves(self, token: str) -> bool:  # noqa: ARG002
+        return True
 
     def next_number(self) -> tuple[int, int]:
         self.number += 1
         return 5, self.number
 
-    def next_place(self) -> Ticket:
-        self.number += 1
-        return self.changed, self.number
 
-    def answer(self, call: CallKey, result: TokenResult) -> None:
+class Rules:
+    """A server that may grant, until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.is_serving = True
+        self.answers = dict[int, TokenResult]()
+        self.withdrawn = list[int]()
+        self.changed = 7
+
+    def answer(self, call: CallKey, result: TokenResult, changed: int, *, waits: bool = True) -> None:  # noqa: ARG002
         assert call.number not in self.answers
         self.answers[call.number] = result
 
     def withdraw(self, call: CallKey) -> None:
         self.withdrawn.append(call.number)
-
-    def taken(self, holder: TokenHolder, token: str, now_ms: int) -> None:  # noqa: ARG002
-        self.told.append((holder.session, token))
 
 
 class Desk:
@@ -67,11 +69,22 @@ class Desk:
         self.effects = TokenEffects()
         names = (NodeName("s0"),)
         settings = ServingSettings(
-            names[0], names, 1, 1, LEASE_MS, lock_delay_ms=LOCK_DELAY_MS, tokens_max=limits.get("tokens", 100),
+            names[0], names, 1, LEASE_MS, lock_delay_ms=LOCK_DELAY_MS, tokens_max=limits.get("tokens", 100),
             waiters_max=limits.get("waiters", 100),
         )
-        self.grants = Grants(settings, self.rules, self.effects, lambda _: None)
+        self.grants = Grants(settings, AnyPart())
+        self.turns = list[ServingTurn]()
         self.count = 0
+
+    def turn(self, now_ms: int) -> ServingTurn:
+        rules, map = self.rules, map_of(None, NodeName("s0"), is_sure=True)
+        self.turns.append(ServingTurn(now_ms, 0.0, rules.is_serving, rules.changed, map, rules, self.effects))
+        return self.turns[-1]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """The sessions that are to learn of losses."""
+        return [(loss.session, loss.fence.token) for turn in self.turns for loss in turn.losses]
 
     def ask(
         self, session: str, now_ms: int = 0, *, shared: bool = False, wait_s: float | None = 5.0,
@@ -80,7 +93,7 @@ class Desk:
     ) -> int:
         self.count += 1
         request = TokenAcquire(0, session, token, shared, wait_s, data, ticket, before, keeps_data)
-        self.grants.acquire(key(self.count), request, now_ms, now_ms)
+        self.grants.acquire(key(self.count), request, now_ms, self.turn(now_ms))
         return self.count
 
     def granted(self, number: int) -> TokenGranted:
@@ -137,7 +150,7 @@ def test_request_that_comes_late_does_not_undo_a_later_grant() -> None:
 def test_fences_grow_from_holder_to_holder() -> None:
     desk = Desk()
     first, second = desk.ask(S1), desk.ask(S2)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.fence(first) < desk.fence(second)
 
 
@@ -145,7 +158,7 @@ def test_waiters_are_served_in_their_order() -> None:
     desk = Desk()
     desk.ask(S1)
     second, third = desk.ask(S2), desk.ask(S3)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(second)
     assert not desk.has(third)
 
@@ -154,7 +167,7 @@ def test_shared_ones_are_granted_together() -> None:
     desk = Desk()
     desk.ask(S1)
     second, third = desk.ask(S2, shared=True), desk.ask(S3, shared=True)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(second)
     assert desk.has(third)
     assert desk.fence(second) != desk.fence(third)
@@ -174,7 +187,7 @@ def test_try_for_a_held_token_is_refused_with_a_ticket_and_keeps_nobody_waiting(
     assert isinstance(desk.rules.answers[second], HeldError)
     assert desk.ticket(second)[0] == desk.rules.changed
     third = desk.ask(S3)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(third)
 
 
@@ -183,9 +196,9 @@ def test_wait_that_is_over_is_refused_with_a_ticket_that_keeps_the_place() -> No
     desk.ask(S1)
     second = desk.ask(S2, wait_s=1.0)
     third = desk.ask(S3, 100)
-    desk.grants.woken(1000)
+    desk.grants.woken(desk.turn(1000))
     assert isinstance(desk.rules.answers[second], TimedOutError)
-    desk.grants.release(S1, "t", None, 1100)
+    desk.grants.release(S1, "t", None, desk.turn(1100))
     assert not desk.has(third)
     assert desk.has(desk.ask(S2, 1200, ticket=desk.ticket(second)))
 
@@ -195,11 +208,11 @@ def test_place_that_nobody_comes_back_for_is_passed_over_after_the_grace() -> No
     desk.ask(S1)
     desk.ask(S2, wait_s=1.0)
     third = desk.ask(S3)
-    desk.grants.woken(1000)
-    desk.grants.release(S1, "t", None, 1100)
-    desk.grants.woken(1000 + LEASE_MS // 2 - 1)
+    desk.grants.woken(desk.turn(1000))
+    desk.grants.release(S1, "t", None, desk.turn(1100))
+    desk.grants.woken(desk.turn(1000 + LEASE_MS // 2 - 1))
     assert not desk.has(third)
-    desk.grants.woken(1000 + LEASE_MS // 2)
+    desk.grants.woken(desk.turn(1000 + LEASE_MS // 2))
     assert desk.has(third)
 
 
@@ -207,7 +220,7 @@ def test_ticket_of_an_earlier_change_comes_before_later_ones() -> None:
     desk = Desk()
     desk.ask(S1)
     second, third = desk.ask(S2), desk.ask(S3, ticket=(4, 99))
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(third)
     assert not desk.has(second)
 
@@ -217,7 +230,7 @@ def test_place_is_behind_those_that_servers_gave_before_the_last_change() -> Non
     desk.ask(S1)
     desk.rules.changed = 8  # its epoch is 5 still: it serves what it served before
     second, third = desk.ask(S2), desk.ask(S3, ticket=(7, 99))
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(third)
     assert not desk.has(second)
 
@@ -226,7 +239,7 @@ def test_ticket_of_a_change_that_the_server_does_not_know_is_no_worse_than_none(
     desk = Desk()
     desk.ask(S1)
     second, third = desk.ask(S2, ticket=(9, 1)), desk.ask(S3)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(second)
     assert not desk.has(third)
 
@@ -238,7 +251,7 @@ def test_session_that_asks_again_keeps_its_place_and_the_earlier_request_is_refu
     third = desk.ask(S3)
     again = desk.ask(S2)
     assert isinstance(desk.rules.answers[second], TimedOutError)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.has(again)
     assert not desk.has(third)
 
@@ -247,10 +260,10 @@ def test_token_of_an_ended_session_is_free_after_the_lock_delay() -> None:
     desk = Desk()
     desk.ask(S1)
     second = desk.ask(S2)
-    desk.grants.session_ended(S1, 0, delay_ms=LOCK_DELAY_MS)
-    desk.grants.woken(LOCK_DELAY_MS - 1)
+    desk.grants.session_ended(S1, desk.turn(0), delay_ms=LOCK_DELAY_MS)
+    desk.grants.woken(desk.turn(LOCK_DELAY_MS - 1))
     assert not desk.has(second)
-    desk.grants.woken(LOCK_DELAY_MS)
+    desk.grants.woken(desk.turn(LOCK_DELAY_MS))
     assert desk.has(second)
 
 
@@ -258,26 +271,26 @@ def test_token_of_a_session_that_ended_in_order_is_free_at_once() -> None:
     desk = Desk()
     desk.ask(S1)
     second = desk.ask(S2)
-    desk.grants.session_ended(S1, 0, delay_ms=0)
+    desk.grants.session_ended(S1, desk.turn(0), delay_ms=0)
     assert desk.has(second)
 
 
 def test_broken_token_is_granted_when_its_holder_knows_and_the_lock_delay_is_over() -> None:
     desk = Desk()
     first, second = desk.ask(S1), desk.ask(S2)
-    assert desk.grants.take("t", None, 0) == 1
-    assert desk.rules.told == [(S1, "t")]
+    assert desk.grants.take("t", None, desk.turn(0)) == 1
+    assert desk.told == [(S1, "t")]
     assert desk.rules.withdrawn == [first]
-    desk.grants.woken(LOCK_DELAY_MS)
+    desk.grants.woken(desk.turn(LOCK_DELAY_MS))
     assert not desk.has(second)
-    desk.grants.loss_known(S1, Fence(0, *desk.fence(first), "t"), LOCK_DELAY_MS)
+    desk.grants.loss_known(S1, Fence(0, *desk.fence(first), "t"), desk.turn(LOCK_DELAY_MS))
     assert desk.has(second)
 
 
 def test_grant_that_nobody_heard_of_is_taken_back() -> None:
     desk = Desk()
     first, second = desk.ask(S1), desk.ask(S2)
-    desk.grants.call_gone(key(first), 0)
+    desk.grants.call_gone(key(first), desk.turn(0))
     assert desk.has(second)
 
 
@@ -285,14 +298,14 @@ def test_grant_that_was_asked_for_again_is_not_taken_back() -> None:
     desk = Desk()
     first, second = desk.ask(S1), desk.ask(S2)
     desk.ask(S1)
-    desk.grants.call_gone(key(first), 0)
+    desk.grants.call_gone(key(first), desk.turn(0))
     assert not desk.has(second)
 
 
 def test_release_with_an_older_fence_does_nothing() -> None:
     desk = Desk()
     desk.ask(S1)
-    assert isinstance(desk.grants.release(S1, "t", (5, 1), 0), NotHeldError)
+    assert isinstance(desk.grants.release(S1, "t", (5, 1), desk.turn(0)), NotHeldError)
     assert [one.session for one in desk.grants.item("t").holders] == [S1]
 
 
@@ -300,8 +313,8 @@ def test_release_withdraws_from_the_queue() -> None:
     desk = Desk()
     desk.ask(S1)
     second, third = desk.ask(S2), desk.ask(S3)
-    assert desk.grants.release(S2, "t", None, 0) == TokenDone()
-    desk.grants.release(S1, "t", None, 0)
+    assert desk.grants.release(S2, "t", None, desk.turn(0)) == TokenDone()
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert isinstance(desk.rules.answers[second], NotHeldError)
     assert desk.has(third)
 
@@ -317,7 +330,7 @@ def test_session_that_holds_in_one_mode_is_refused_the_other_and_keeps_its_fence
 def test_data_stays_with_the_free_token() -> None:
     desk = Desk()
     desk.ask(S1, data=b"\x01", keeps_data=True)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     granted = desk.rules.answers[desk.ask(S2)]
     assert isinstance(granted, TokenGranted)
     assert granted.data == b"\x01"
@@ -326,23 +339,23 @@ def test_data_stays_with_the_free_token() -> None:
 def test_free_token_without_data_is_forgotten() -> None:
     desk = Desk()
     desk.ask(S1)
-    desk.grants.release(S1, "t", None, 0)
-    assert desk.grants.names() == []
+    desk.grants.release(S1, "t", None, desk.turn(0))
+    assert list(desk.grants.tokens) == []
 
 
 def test_beyond_the_limit_the_oldest_free_token_with_data_is_forgotten() -> None:
     desk = Desk(tokens=2)
     for name in ("a", "b", "c"):
         desk.ask(S1, token=name, data=b"\x01", keeps_data=True)
-        desk.grants.release(S1, name, None, 0)
-    assert desk.grants.names() == ["b", "c"]
+        desk.grants.release(S1, name, None, desk.turn(0))
+    assert list(desk.grants.tokens) == ["b", "c"]
 
 
 def test_nothing_is_kept_of_a_call_that_is_gone_while_nothing_may_be_granted() -> None:
     desk = Desk()
     call = desk.ask(S1)
     desk.rules.is_serving = False
-    desk.grants.call_gone(key(call), 10)
+    desk.grants.call_gone(key(call), desk.turn(10))
     assert desk.grants.holds(S1, "t")
     desk.grants.check()
 
@@ -350,7 +363,7 @@ def test_nothing_is_kept_of_a_call_that_is_gone_while_nothing_may_be_granted() -
 def test_nothing_is_kept_of_calls_when_a_survey_shows_other_holders() -> None:
     desk = Desk()
     desk.ask(S1)
-    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S2, False, 5, 9, 0.0)]), 10)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S2, False, 5, 9, 0.0)]), desk.turn(10))
     assert desk.grants.holds(S2, "t")
     desk.grants.check()
 
@@ -359,7 +372,7 @@ def test_token_that_was_free_and_is_held_again_is_not_forgotten_beyond_the_limit
     """Its holder would go on, and somebody else would get it beside him."""
     desk = Desk(tokens=1)
     desk.ask(S1, token="a", data=b"\x01", keeps_data=True)
-    desk.grants.release(S1, "a", None, 0)
+    desk.grants.release(S1, "a", None, desk.turn(0))
     assert isinstance(desk.rules.answers[desk.ask(S2, token="a")], TokenGranted)
     assert isinstance(desk.rules.answers[desk.ask(S1, token="b")], BusyError)
     assert desk.grants.holds(S2, "a")
@@ -370,7 +383,7 @@ def test_beyond_the_limit_of_held_tokens_another_one_is_refused() -> None:
     desk = Desk(tokens=1)
     desk.ask(S1, token="a")
     assert isinstance(desk.rules.answers[desk.ask(S1, token="b")], BusyError)
-    assert desk.grants.names() == ["a"]
+    assert list(desk.grants.tokens) == ["a"]
 
 
 def test_beyond_the_limit_of_waiters_another_one_is_refused() -> None:
@@ -384,9 +397,9 @@ def test_try_waits_a_lease_for_a_part_that_is_not_served() -> None:
     desk = Desk()
     desk.rules.is_serving = False
     first = desk.ask(S1, wait_s=None)
-    desk.grants.woken(LEASE_MS - 1)
+    desk.grants.woken(desk.turn(LEASE_MS - 1))
     assert first not in desk.rules.answers
-    desk.grants.woken(LEASE_MS)
+    desk.grants.woken(desk.turn(LEASE_MS))
     assert isinstance(desk.rules.answers[first], NoQuorumError)
 
 
@@ -395,7 +408,7 @@ def test_waiters_of_a_part_are_served_by_ticket_when_it_is() -> None:
     desk.rules.is_serving = False
     first, second = desk.ask(S1, ticket=(3, 9)), desk.ask(S2, ticket=(3, 2))
     desk.rules.is_serving = True
-    desk.grants.look(10)
+    desk.grants.grant_waiting(desk.turn(10))
     assert desk.has(second)
     assert not desk.has(first)
 
@@ -404,7 +417,7 @@ def test_waiters_of_a_part_are_served_by_ticket_when_it_is() -> None:
 def test_data_is_set_by_a_holder_only(session: str) -> None:
     desk = Desk()
     desk.ask(S1)
-    found = desk.grants.set_data(TokenData(1, session, "t", b"\x01"))
+    found = desk.grants.set_data(TokenData(1, session, "t", b"\x01"), desk.turn(0))
     assert isinstance(found, TokenDone if session == S1 else NotHeldError)
 
 
@@ -412,7 +425,7 @@ def _changed(
     desk: Desk, data: bytes, change: int, fence: tuple[int, int] | None = None, *, keeps: bool = False
 ) -> bool:
     """Whether the holder may change the data."""
-    found = desk.grants.set_data(TokenData(1, S1, "t", data, fence, change, keeps))
+    found = desk.grants.set_data(TokenData(1, S1, "t", data, fence, change, keeps), desk.turn(0))
     return isinstance(found, TokenDone)
 
 
@@ -433,7 +446,7 @@ def test_change_of_data_under_an_earlier_grant_is_refused() -> None:
     desk = Desk()
     desk.ask(S1)
     (before,) = desk.grants.item("t").holders
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     desk.ask(S1, LOCK_DELAY_MS)
     assert not _changed(desk, b"\x01", 7, (before.epoch, before.counter))
 
@@ -460,8 +473,8 @@ def test_change_that_a_sharer_made_is_not_undone_by_a_late_one_of_another() -> N
     desk = Desk()
     for session, data in ((S1, b"\x01"), (S2, b"\x02")):
         desk.ask(session, shared=True)
-        desk.grants.set_data(TokenData(1, session, "t", data, None, 1))
-    desk.grants.set_data(TokenData(1, S1, "t", b"\x01", None, 1))
+        desk.grants.set_data(TokenData(1, session, "t", data, None, 1), desk.turn(0))
+    desk.grants.set_data(TokenData(1, S1, "t", b"\x01", None, 1), desk.turn(0))
     assert desk.grants.item("t").data == b"\x02"
 
 
@@ -469,26 +482,26 @@ def test_grant_of_which_nobody_heard_leaves_the_data_as_it_was() -> None:
     desk = Desk()
     desk.ask(S1)
     _changed(desk, b"\x02", 1, keeps=True)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     late = desk.ask(S1, LOCK_DELAY_MS, data=b"\x01")
-    desk.grants.call_gone(key(late), LOCK_DELAY_MS)
+    desk.grants.call_gone(key(late), desk.turn(LOCK_DELAY_MS))
     assert (desk.grants.item("t").holders, desk.grants.item("t").data) == ((), b"\x02")
 
 
 def _end_by_release(desk: Desk) -> None:
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
 
 
 def _end_by_session(desk: Desk) -> None:
-    desk.grants.session_ended(S1, 0, delay_ms=0)
+    desk.grants.session_ended(S1, desk.turn(0), delay_ms=0)
 
 
 def _end_by_break(desk: Desk) -> None:
-    desk.grants.take("t", None, 0)
+    desk.grants.take("t", None, desk.turn(0))
 
 
 def _end_by_survey(desk: Desk) -> None:
-    desk.grants.replace_holders("t", ClaimedToken(), 0)
+    desk.grants.replace_holders("t", ClaimedToken(), desk.turn(0))
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -517,7 +530,7 @@ def test_data_of_tokens_that_are_shared_ends_with_the_last_holder() -> None:
     _changed(desk, b"\x01", 1)
     found = list[bytes | None]()
     for session in (S1, S2):
-        desk.grants.release(session, "t", None, 0)
+        desk.grants.release(session, "t", None, desk.turn(0))
         found.append(desk.grants.item("t").data)
     assert found == [b"\x01", None]
 
@@ -527,7 +540,7 @@ def test_next_holder_does_not_inherit_data() -> None:
     desk = Desk()
     desk.ask(S1, data=b"\x01")
     waits = desk.ask(S2)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     assert desk.granted(waits).data is None
 
 
@@ -535,17 +548,18 @@ def test_data_that_stays_stays_with_a_holder_who_does_not_change_it() -> None:
     """(docs/protocol, TOKEN-20)"""
     desk = Desk()
     desk.ask(S1, data=b"\x01", keeps_data=True)
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     granted = desk.granted(desk.ask(S2))
-    desk.grants.release(S2, "t", None, 0)
+    desk.grants.release(S2, "t", None, desk.turn(0))
     assert (granted.data, granted.keeps_data, desk.grants.item("t").data) == (b"\x01", True, b"\x01")
 
 
 def test_data_of_a_grant_that_its_client_does_not_know_of_goes_with_it() -> None:
     desk = Desk()
     desk.ask(S1, data=b"\x01")
-    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
-    desk.grants.heard_holding(session, fence, False, LEASE_MS)
+    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    session, fence = asked.session, asked.fence
+    desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
     assert desk.grants.item("t").data is None
 
 
@@ -553,12 +567,12 @@ def test_session_in_the_queue_that_turns_out_to_share_the_token_gets_no_second_g
     desk = Desk()
     desk.rules.is_serving = False
     asked = desk.ask(S1, shared=True)
-    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, True, 3, 9, 0.0)]), 10)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, True, 3, 9, 0.0)]), desk.turn(10))
     desk.rules.is_serving = True
-    desk.grants.look(20)
+    desk.grants.grant_waiting(desk.turn(20))
     assert desk.fence(asked) == (3, 9)
     waits = desk.ask(S2, 25)
-    desk.grants.call_gone(key(asked), 30)
+    desk.grants.call_gone(key(asked), desk.turn(30))
     assert not desk.has(waits)
     assert [(one.epoch, one.counter) for one in desk.grants.item("t").holders] == [(3, 9)]
 
@@ -567,9 +581,9 @@ def test_session_that_gave_back_what_a_crash_left_it_gets_a_higher_fence() -> No
     desk = Desk()
     desk.rules.is_serving = False
     asked = desk.ask(S1, before=(3, 9))
-    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, False, 3, 9, 0.0)]), 10)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, False, 3, 9, 0.0)]), desk.turn(10))
     desk.rules.is_serving = True
-    desk.grants.look(20)
+    desk.grants.grant_waiting(desk.turn(20))
     assert desk.fence(asked) > (3, 9)
 
 
@@ -577,7 +591,7 @@ def test_data_of_two_unheard_grants_goes_in_any_order() -> None:
     desk = Desk()
     calls = [desk.ask(session, shared=True, data=data) for session, data in ((S1, b"\x01"), (S2, b"\x02"))]
     for call in calls:
-        desk.grants.call_gone(key(call), 10)
+        desk.grants.call_gone(key(call), desk.turn(10))
     assert desk.grants.item("t").data is None
 
 
@@ -585,8 +599,8 @@ def test_data_that_a_sharer_stored_stays_though_an_unheard_grant_brought_the_sam
     desk = Desk()
     desk.ask(S2, shared=True)
     unheard = desk.ask(S1, shared=True, data=b"\x01")
-    desk.grants.set_data(TokenData(1, S2, "t", b"\x01"))
-    desk.grants.call_gone(key(unheard), 10)
+    desk.grants.set_data(TokenData(1, S2, "t", b"\x01"), desk.turn(0))
+    desk.grants.call_gone(key(unheard), desk.turn(10))
     assert desk.grants.item("t").data == b"\x01"
 
 
@@ -595,8 +609,8 @@ def test_place_that_is_handed_over_counts_although_its_session_asked_here_before
     desk.rules.is_serving = False
     desk.ask(S2)
     queue = (QueuedSession(S2, 5, 1, False), QueuedSession(S3, 5, 2, False))
-    desk.grants.install(TokenRecord("t", (), None, queue), 10)
-    first = desk.grants.served("t").first()
+    desk.grants.install(TokenRecord("t", (), None, queue), desk.turn(10))
+    first = desk.grants.tokens["t"].first()
     assert first is not None
     assert (first.session, first.ticket) == (S2, (5, 1))
 
@@ -612,41 +626,45 @@ def test_break_up_to_a_fence_leaves_later_holders_alone() -> None:
     desk = Desk()
     desk.ask(S1)
     (before,) = desk.grants.item("t").holders
-    desk.grants.release(S1, "t", None, 0)
+    desk.grants.release(S1, "t", None, desk.turn(0))
     desk.ask(S2, LOCK_DELAY_MS)
-    assert desk.grants.take("t", (before.epoch, before.counter), LOCK_DELAY_MS) == 0
+    assert desk.grants.take("t", (before.epoch, before.counter), desk.turn(LOCK_DELAY_MS)) == 0
     assert [one.session for one in desk.grants.item("t").holders] == [S2]
 
 
 def test_grant_for_which_its_session_asks_again_is_not_one_that_nobody_wants() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
-    desk.grants.is_asked_for(S1, "t", LEASE_MS)
-    desk.grants.heard_holding(session, fence, False, LEASE_MS)
+    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    session, fence = asked.session, asked.fence
+    desk.grants.wanted(S1, "t", LEASE_MS)
+    desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
     assert [one.session for one in desk.grants.item("t").holders] == [S1]
 
 
 def test_grant_that_its_client_does_not_know_of_is_taken_back() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
-    desk.grants.heard_holding(session, fence, False, LEASE_MS)
-    assert (desk.rules.told, desk.grants.item("t").holders) == ([(S1, "t")], ())
+    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    session, fence = asked.session, asked.fence
+    desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
+    assert (desk.told, desk.grants.item("t").holders) == ([(S1, "t")], ())
 
 
 def test_grant_that_was_told_again_after_the_question_stays() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    session, fence = asked.session, asked.fence
     desk.ask(S1, LEASE_MS + 10)
-    desk.grants.heard_holding(session, fence, False, LEASE_MS + 20)
+    desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS + 20))
     assert [one.session for one in desk.grants.item("t").holders] == [S1]
 
 
 def test_grant_that_its_client_knows_of_is_not_asked_about_again() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
-    desk.grants.heard_holding(session, fence, True, LEASE_MS)
+    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    session, fence = asked.session, asked.fence
+    desk.grants.heard_holding(session, fence, True, desk.turn(LEASE_MS))
     assert desk.grants.take_unsure(100 * LEASE_MS) == []

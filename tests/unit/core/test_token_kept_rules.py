@@ -31,7 +31,7 @@ def restarted(desk: Desk) -> Desk:
     """A server that has what this one wrote."""
     slots = [slot.value for slot in desk.effects.slots if slot.key == "token/t" and slot.value is not None]
     found = Desk()
-    found.grants.install(decode_token(slots[-1]), 0)
+    found.grants.install(decode_token(slots[-1]), found.turn(0))
     return found
 
 
@@ -43,27 +43,27 @@ def test_token_that_was_broken_is_not_granted_after_a_restart_before_its_loser_k
     desk = Desk()
     first = desk.ask(S1)
     fence = Fence(0, *desk.fence(first), "t")
-    desk.grants.take("t", None, 0)
+    desk.grants.take("t", None, desk.turn(0))
     again = restarted(desk)
     second = again.ask(S2, wait_s=10**6)
-    again.grants.woken(10**6)
+    again.grants.woken(again.turn(10 ** 6))
     assert not again.has(second)
-    assert [name for name, _ in again.grants.losses()] == ["t"], "it is told again"
-    again.grants.loss_known(S1, fence, 10**6)
-    again.grants.woken(10**6 + LOCK_DELAY_MS)
+    assert [loss.fence.token for loss in again.grants.losses()] == ["t"], "it is told again"
+    again.grants.loss_known(S1, fence, again.turn(10 ** 6))
+    again.grants.woken(again.turn(10 ** 6 + LOCK_DELAY_MS))
     assert again.has(second)
 
 
 def test_token_that_was_broken_is_granted_after_a_restart_when_the_time_of_its_loser_is_over() -> None:
     desk = Desk()
     desk.ask(S1)
-    desk.grants.take("t", None, 0)
+    desk.grants.take("t", None, desk.turn(0))
     again = restarted(desk)
     second = again.ask(S2, wait_s=10**6)
-    again.grants.session_ended(S1, 50_000, delay_ms=LOCK_DELAY_MS)
-    again.grants.woken(50_000 + LOCK_DELAY_MS - 1)
+    again.grants.session_ended(S1, again.turn(50000), delay_ms=LOCK_DELAY_MS)
+    again.grants.woken(again.turn(50000 + LOCK_DELAY_MS - 1))
     assert not again.has(second)
-    again.grants.woken(50_000 + LOCK_DELAY_MS)
+    again.grants.woken(again.turn(50000 + LOCK_DELAY_MS))
     assert again.has(second)
 
 
@@ -72,11 +72,11 @@ def test_loser_whose_session_ends_starts_the_lock_delay() -> None:
     desk = Desk()
     desk.ask(S1)
     second = desk.ask(S2, wait_s=10**6)
-    desk.grants.take("t", None, 0)
-    desk.grants.session_ended(S1, 5000, delay_ms=LOCK_DELAY_MS)
-    desk.grants.woken(5000 + LOCK_DELAY_MS - 1)
+    desk.grants.take("t", None, desk.turn(0))
+    desk.grants.session_ended(S1, desk.turn(5000), delay_ms=LOCK_DELAY_MS)
+    desk.grants.woken(desk.turn(5000 + LOCK_DELAY_MS - 1))
     assert not desk.has(second)
-    desk.grants.woken(5000 + LOCK_DELAY_MS)
+    desk.grants.woken(desk.turn(5000 + LOCK_DELAY_MS))
     assert desk.has(second)
 
 
@@ -85,17 +85,17 @@ def test_queue_lock_delay_and_places_go_along_with_a_hand_over() -> None:
     desk = Desk()
     desk.ask(S1)
     desk.ask(S2, wait_s=60)
-    desk.grants.session_ended(S1, 0, delay_ms=LOCK_DELAY_MS)
+    desk.grants.session_ended(S1, desk.turn(0), delay_ms=LOCK_DELAY_MS)
     record = desk.grants.handed("t", 200)
     assert record is not None
     other = Desk()
     other.rules.changed = 8
-    other.grants.install(record, 1000)
+    other.grants.install(record, other.turn(1000))
     third = other.ask(S3, 1000, wait_s=60)
     second = other.ask(S2, 1000, wait_s=60)
-    other.grants.woken(1299)
+    other.grants.woken(other.turn(1299))
     assert not other.has(second)
-    other.grants.woken(1300)
+    other.grants.woken(other.turn(1300))
     assert (other.has(second), other.has(third)) == (True, False)
 
 
@@ -107,7 +107,7 @@ def test_place_that_is_handed_over_is_kept_for_who_has_not_asked_again_yet() -> 
     assert record is not None
     other = Desk()
     other.rules.changed = 8
-    other.grants.install(TokenRecord("t", (), None, queue=record.queue), 0)
+    other.grants.install(TokenRecord("t", (), None, queue=record.queue), other.turn(0))
     third = other.ask(S3, 0, wait_s=60)
     assert not other.has(third), "the place of the other one is before it"
 
@@ -116,10 +116,10 @@ def test_survey_that_finds_nobody_frees_who_waits_and_forgets_losers() -> None:
     """docs/protocol, PART-3."""
     holder, loser = (TokenHolder(session, False, 1, 1, 0.0) for session in (S1, S3))
     desk = Desk()
-    desk.grants.install(TokenRecord("t", (holder,), None, lost=(loser,)), 0)
+    desk.grants.install(TokenRecord("t", (holder,), None, lost=(loser,)), desk.turn(0))
     second = desk.ask(S2, 0, wait_s=60)
     assert not desk.has(second)
-    desk.grants.replace_holders("t", ClaimedToken(), 10)
+    desk.grants.replace_holders("t", ClaimedToken(), desk.turn(10))
     assert desk.has(second)
     assert list(desk.grants.losses()) == []
 

@@ -31,7 +31,7 @@ def servers_map(changed: int, *names: NodeName) -> TokenMap:
 def test_session_says_what_it_holds_also_to_a_server_of_which_its_node_learns_later() -> None:
     """Its client was told of the change first (docs/protocol, PART-3)."""
     effects, known = TokenEffects(), KnownServers((A, B))
-    settings = ServingSettings(ME, (A, B), 1, 1)
+    settings = ServingSettings(ME, (A, B), 1)
     proxy = Proxy(settings, Questions(ME, 1, effects), known, effects, Random(1))
     known.heard(servers_map(3, A, B), 0)
     proxy.asked(1, TokenKeep(0, "3-u", 12, (HeldToken("t", 1, 1, is_shared=False),)), 0)

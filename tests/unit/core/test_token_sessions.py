@@ -11,6 +11,7 @@ import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.known_servers import map_of
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.turn import ServingTurn
@@ -46,7 +47,7 @@ class Office:
         self.opened = list[str]()
         self.ended = list[str]()
         self.answers = dict[int, TokenResult]()
-        settings = ServingSettings(ME, (ME,), 1, 1, 1000, TTL_MS, 500, sessions_max=sessions_max)
+        settings = ServingSettings(ME, (ME,), 1, 1000, TTL_MS, 500, sessions_max=sessions_max)
         self.sessions = Sessions(settings, self, SessionShares(sessions_max))
         self.state = TokenState(1, 5, ME, {ME: TokenServer(ServerStanding.READY, 1, 5)}, {"4-x": TTL_MS}, 5)
         self.look(1000)
@@ -59,7 +60,8 @@ class Office:
         raise NotImplementedError
 
     def turn(self, now_ms: int) -> ServingTurn:
-        return ServingTurn(now_ms, self.state.changed, self, TokenEffects())
+        map = map_of(self.state, ME, is_sure=True)
+        return ServingTurn(now_ms, 0.0, True, self.state.changed, map, self, TokenEffects())
 
     def ask(self, number: int, question: LeaderQuestion, now_ms: int) -> None:
         self.sessions.asked(key(number), question, self.turn(now_ms))

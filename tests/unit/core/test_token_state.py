@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.serving.known_before import is_early
+from distkv.core.tokens.serving.known_before import is_early, session_of
 from distkv.core.tokens.state import TokenState, applied, state_head, state_id, whole_change
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
@@ -54,9 +54,11 @@ def test_difference_for_another_state_is_not_applied() -> None:
 
 def test_question_of_who_knows_of_a_later_change_or_session_is_early() -> None:
     known = TokenAcquire(0, "4-y", "t")
-    assert not is_early(AboutToken(known, STATE.changed), STATE)
-    assert is_early(AboutToken(known, STATE.changed + 1), STATE)
-    assert is_early(AboutToken(TokenAcquire(0, "6-z", "t"), STATE.changed), STATE)
+    assert not is_early(AboutToken(known, STATE.changed), "4-y", STATE)
+    assert is_early(AboutToken(known, STATE.changed + 1), "4-y", STATE)
+    later = AboutToken(TokenAcquire(0, "6-z", "t"), STATE.changed)
+    assert session_of(later) == "6-z"
+    assert is_early(later, "6-z", STATE)
 
 
 @pytest.mark.parametrize("lease_ms", [1, 7, 1000, 5000, 12_345])

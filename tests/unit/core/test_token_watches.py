@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ground.calls import CallKey
+from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving import watches
+from distkv.core.tokens.serving.part import TokenPart
+from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.watches import ITEMS_AT_ONCE, WATCHES_MAX, TokenWatches
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import WatchedTokens
@@ -18,21 +21,29 @@ ME = NodeName("s")
 CALL = CallKey(NodeName("p"), 1, 1)
 
 
+class OwnNames(TokenPart):
+    def __init__(self) -> None:
+        super().__init__(ME, TokenEffects())
+
+    def is_mine(self, token: str) -> bool:
+        return token.startswith("mine")
+
+
 class Part:
     """The tokens of one server; those of its part begin with `mine`."""
 
     def __init__(self, first: int = 0) -> None:
-        self.known = set[str]()
-        self.watches = TokenWatches(first, lambda name: name.startswith("mine"), self.known.__contains__, item)
+        self.known = dict[str, ServedToken]()
+        self.watches = TokenWatches(first, ME, OwnNames(), self.known)
 
     def taken(self, *names: str) -> None:
-        self.known.update(names)
+        self.known.update({name: ServedToken(name) for name in names})
         for name in names:
             self.watches.touched(name)
 
     def freed(self, *names: str) -> None:
-        self.known.difference_update(names)
         for name in names:
+            self.known.pop(name, None)
             self.watches.touched(name)
 
     def told(self, position: int, prefix: str = "", *, is_whole: bool = True) -> WatchedTokens | None:
@@ -41,10 +52,6 @@ class Part:
         found = dict(self.watches.take(is_whole=is_whole)).get(CALL)
         self.watches.call_gone(CALL)
         return found
-
-
-def item(name: str) -> TokenItem:
-    return TokenItem(name, ME, (), 0)
 
 
 def names(found: WatchedTokens | None) -> list[str]:
@@ -59,7 +66,8 @@ def test_who_knows_nothing_is_told_what_is_known_when_all_of_it_is() -> None:
     assert part.told(0, is_whole=False) is None
     found = part.told(0)
     assert names(found) == ["mine 1", "mine 3"]
-    assert found == WatchedTokens((item("mine 1"), item("mine 3")), 5, is_first=True)
+    items = tuple(TokenItem(name, ME, (), 0, None) for name in ("mine 1", "mine 3"))
+    assert found == WatchedTokens(items, 5, is_first=True)
 
 
 def test_who_knows_some_is_told_the_last_change_of_each_in_their_order() -> None:
@@ -110,12 +118,11 @@ def test_free_tokens_are_told_up_to_a_number_of_them(monkeypatch: pytest.MonkeyP
     assert names(part.told(6)) == free[5:]
 
 
-def test_calls_that_wait_are_given_back_once_and_have_a_number() -> None:
+def test_calls_that_wait_have_a_number() -> None:
     part = Part()
-    calls = [CallKey(NodeName("p"), 1, number) for number in range(WATCHES_MAX)]
-    for call in calls:
-        part.watches.wait(call, "", 0)
+    for number in range(WATCHES_MAX):
+        assert not part.watches.is_full
+        part.watches.wait(CallKey(NodeName("p"), 1, number), "", 0)
     assert part.watches.is_full
-    assert part.watches.take_calls() == calls
+    part.watches.call_gone(CallKey(NodeName("p"), 1, 0))
     assert not part.watches.is_full
-    assert part.watches.take_calls() == []

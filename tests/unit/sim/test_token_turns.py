@@ -38,9 +38,9 @@ class Desk:
     def grant(self, at_ms: float, session: str, server: str = "s") -> str | None:
         self.counter += 1
         self.token.queue.pop(session, None)
-        self.token.holders[session] = TokenHolder(session, False, 1, self.counter, 0.0)
+        self.token.give(TokenHolder(session, False, 1, self.counter, 0.0))
         found = self.look(at_ms, server)
-        self.token.holders.clear()
+        self.token.grants.clear()
         assert self.look(at_ms, server) is None
         return found
 

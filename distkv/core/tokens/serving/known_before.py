@@ -22,18 +22,14 @@ from distkv.wire.token_messages import (
 from distkv.wire.token_requests import TokenAcquire, TokenData, TokenRelease
 
 
-def is_of_later_session(question: TokenQuestion, state: TokenState) -> bool:
-    """Whether it is about a session that would have been opened after this state."""
-    if isinstance(question, AboutToken):
-        session = session_of(question)
-    else:
-        session = question.session if isinstance(question, (KeepSession, EndSession, ClaimTokens)) else None
-    return session is not None and session not in state.sessions and version_of(session) > state.version
+def is_later_session(session: str, state: TokenState) -> bool:
+    """Whether it would have been opened after this state."""
+    return session not in state.sessions and version_of(session) > state.version
 
 
-def is_early(question: TokenQuestion, state: TokenState) -> bool:
-    """Whether who asks knows more than a server that knows this state."""
-    if is_of_later_session(question, state):
+def is_early(question: TokenQuestion, session: str | None, state: TokenState) -> bool:
+    """Whether who asks, for a session or none, knows more than a server that knows this state."""
+    if session is not None and session not in state.sessions and is_later_session(session, state):
         return True
     if isinstance(question, (AboutToken, WatchTokens)):
         return question.known > state.changed
@@ -42,7 +38,9 @@ def is_early(question: TokenQuestion, state: TokenState) -> bool:
     return isinstance(question, TakeTokens) and question.boot > state.version
 
 
-def session_of(question: AboutToken) -> str | None:
+def session_of(question: TokenQuestion) -> str | None:
     """For which session something is asked; None: for none."""
+    if not isinstance(question, AboutToken):
+        return question.session if isinstance(question, (KeepSession, EndSession, ClaimTokens)) else None
     request = question.request
     return request.session if isinstance(request, (TokenAcquire, TokenRelease, TokenData)) else None

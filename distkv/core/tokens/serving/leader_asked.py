@@ -8,7 +8,6 @@ Invariant: each question is under way once at the most, to the node that leads a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from distkv.core.tokens.questions import Questions, ServerAnswered
@@ -19,15 +18,15 @@ from distkv.wire.token_messages import AskHolding, TellLoss
 class LeaderAsked:
     """All times are milliseconds."""
 
-    def __init__(self, questions: Questions, leader: Callable[[], NodeName]) -> None:
-        """`leader`: who leads, as far as this node knows."""
+    def __init__(self, questions: Questions) -> None:
+        self.again_ms: int | None = None
+        """When what was not settled is asked again."""
         self._questions: Final = questions
-        self._leader: Final = leader
         self._under_way: Final = dict[TellLoss | AskHolding, tuple[NodeName, int]]()
 
-    def ask(self, question: TellLoss | AskHolding, now_ms: int) -> None:
-        """Of a session."""
-        old, leader = self._under_way.get(question), self._leader()
+    def ask(self, question: TellLoss | AskHolding, leader: NodeName, now_ms: int) -> None:
+        """Of a session. `leader`: who leads, as far as this node knows."""
+        old = self._under_way.get(question)
         if old is not None and old[0] == leader:
             return
         if old is not None:
@@ -35,11 +34,11 @@ class LeaderAsked:
         number = self._questions.ask(leader, question, now_ms, question)
         self._under_way[question] = leader, number
 
-    def follow(self, now_ms: int) -> None:
+    def follow(self, leader: NodeName, now_ms: int) -> None:
         """The leader may be another one: it is asked what the one before has not answered. Losses are repeated by
         whoever knows which are left."""
         for question in [one for one in self._under_way if isinstance(one, AskHolding)]:
-            self.ask(question, now_ms)
+            self.ask(question, leader, now_ms)
 
     def take(self, question: TellLoss | AskHolding, came: ServerAnswered) -> bool:
         """It is answered; False: by somebody who is not asked any more."""

@@ -20,8 +20,17 @@ class ServingPatience:
         """When it last could grant; or when it started."""
         self._has_refused = False
         self._has_refused_sessions = False
+        self.is_serving = False
+        """Whether it could grant when it was looked at last."""
         self.due_ms: int | None = now_ms + lease_ms
         """When somebody may have to be refused; only read."""
+
+    def go_on(self, now_ms: int, *, may_grant: bool) -> bool:
+        """Time passed, or what it may do is another thing; whether it may grant again."""
+        was_serving, self.is_serving = self.is_serving, may_grant
+        if may_grant:
+            self.grants(now_ms)
+        return may_grant and not was_serving
 
     def grants(self, now_ms: int) -> None:
         """It may grant now."""

@@ -50,6 +50,10 @@ class WaitingSession:
         self.call, self.is_shared, self.is_try = call, request.is_shared, request.wait_s is None
         self.data, self.keeps_data, self.before = request.data, request.keeps_data, request.before
 
+    def leave(self, until_ms: int) -> None:
+        """The call is over; the place is kept until then."""
+        self.call, self.until_ms, self.is_try = None, until_ms, False
+
 
 @attrs.define(slots=True)
 class ReplacedData:
@@ -63,24 +67,38 @@ class ReplacedData:
     """Which write the grant's is."""
 
 
+@attrs.define(slots=True, eq=False)
+class Grant:
+    """A session holds the token."""
+
+    holder: TokenHolder
+    call: CallKey | None = None
+    """Which was answered with it, if nobody asked about it since."""
+    replaced: ReplacedData | None = None
+    """If it brought data, until it is known that its client heard of it."""
+    is_doubted: bool = False
+    """Whether the leader was asked if its session counts on it, and it was told to nobody since."""
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """Of its fence."""
+        return self.holder.epoch, self.holder.counter
+
+
 class ServedToken:
     """All times are milliseconds."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
-        self.holders: Final = dict[str, TokenHolder]()
-        """By session."""
+        self.grants: Final = dict[str, Grant]()
+        """By session: who holds it."""
         self.lost: Final = dict[str, TokenHolder]()
         """From whom it was taken, and who may not know."""
-        self.grants: Final = dict[str, CallKey]()
-        """The calls that were answered with a grant which nobody asked about since."""
         self.queue: Final = dict[str, WaitingSession]()
         """By session."""
         self.data: bytes | None = None
         self.keeps_data = False
         """Whether the data stays when nobody holds the token."""
-        self.replaced: Final = dict[str, ReplacedData]()
-        """By session whose grant brought data, until it is known that its client heard of the grant."""
         self._write = self._writes = 0
         """Which write the data is of, and how many there were."""
         self.is_kept = False
@@ -91,12 +109,17 @@ class ServedToken:
     # -- reading
 
     @property
+    def holders(self) -> dict[str, TokenHolder]:
+        """By session."""
+        return {session: one.holder for session, one in self.grants.items()}
+
+    @property
     def is_held(self) -> bool:
-        return bool(self.holders or self.lost)
+        return bool(self.grants or self.lost)
 
     @property
     def is_exclusive(self) -> bool:
-        return any(not one.is_shared for one in self.holders.values())
+        return any(not one.holder.is_shared for one in self.grants.values())
 
     def is_needed(self, now_ms: int) -> bool:
         """Whether something would be forgotten with it."""
@@ -110,7 +133,7 @@ class ServedToken:
         """Whether it is this one's turn, if it is the first."""
         if self.lost or now_ms < self.free_ms:
             return False
-        return not self.holders or (waiter.is_shared and not self.is_exclusive)
+        return not self.grants or (waiter.is_shared and not self.is_exclusive)
 
     def due_ms(self, now_ms: int) -> int | None:
         """When a wait or a delay is over; None: nothing waits."""
@@ -131,25 +154,26 @@ class ServedToken:
 
     def sessions(self) -> Iterator[str]:
         """All that have to do with it."""
-        yield from self.holders
+        yield from self.grants
         yield from self.lost
         yield from self.queue
 
     def calls(self) -> Iterator[tuple[CallKey, str]]:
         """Those that wait, or whose grant nobody asked about since, with their sessions."""
-        for session, call in self.grants.items():
-            yield call, session
+        for session, grant in self.grants.items():
+            if grant.call is not None:
+                yield grant.call, session
         for place in self.queue.values():
             if place.call is not None:
                 yield place.call, place.session
 
     def holders_up_to(self, fence: tuple[int, int] | None) -> list[TokenHolder]:
         """Those with a fence that is not above this; None: all."""
-        return [one for one in self.holders.values() if fence is None or (one.epoch, one.counter) <= fence]
+        return [one.holder for one in self.grants.values() if fence is None or one.number <= fence]
 
     def item(self, server: NodeName) -> TokenItem:
         """What there is to see."""
-        holders = tuple([one.shown for one in self.holders.values()])
+        holders = tuple([one.holder.shown for one in self.grants.values()])
         return TokenItem(self.name, server, holders, len(self.queue), self.data, self.keeps_data)
 
     def granted(self, holder: TokenHolder, changed: int) -> TokenGranted:
@@ -159,7 +183,7 @@ class ServedToken:
 
     def record(self) -> TokenRecord:
         """As it is kept on the disk."""
-        holders, lost = tuple(self.holders.values()), tuple(self.lost.values())
+        holders, lost = tuple([one.holder for one in self.grants.values()]), tuple(self.lost.values())
         return TokenRecord(self.name, holders, self.data, lost=lost, keeps_data=self.keeps_data)
 
     def handed(self, now_ms: int) -> TokenRecord:
@@ -173,7 +197,8 @@ class ServedToken:
     def install(self, record: TokenRecord, now_ms: int, until_ms: int) -> None:
         """What a disk or another server knew of it; the places of the queue are kept until then."""
         self.is_kept = True
-        self.holders.update({one.session: one for one in record.holders})
+        for holder in record.holders:
+            self.give(holder)
         self.lost.update({one.session: one for one in record.lost})
         self.set_found(record.data, keeps=record.keeps_data)
         self.free_ms = max(self.free_ms, now_ms + record.free_in_ms)
@@ -189,60 +214,62 @@ class ServedToken:
         if data is not None:
             self.data, self.keeps_data = data, keeps
 
-    def drop_holder(self, session: str) -> None:
-        """It holds it no more."""
-        self.holders.pop(session, None)
-        self.grants.pop(session, None)
-        self.replaced.pop(session, None)
+    def give(self, holder: TokenHolder) -> Grant:
+        """It holds it from now on, or with another fence."""
+        grant = self.grants.get(holder.session)
+        if grant is None:
+            grant = self.grants[holder.session] = Grant(holder)
+        grant.holder = holder
+        return grant
 
     def has_given_back(self, place: WaitingSession) -> bool:
         """Whether the session that waits gave back what it holds here, and a crash undid that."""
-        held = self.holders[place.session]
-        return (held.epoch, held.counter) <= (place.before or (0, 0))
+        return self.grants[place.session].number <= (place.before or (0, 0))
 
     def refusal_of(self, request: TokenData) -> RequestError | None:
         """Why the data is not to be changed; None: it is."""
-        holder = self.holders.get(request.session)
-        if holder is None or request.fence not in (None, (holder.epoch, holder.counter)):
+        grant = self.grants.get(request.session)
+        if grant is None or request.fence not in (None, grant.number):
             return NotHeldError(f"the session does not hold {self.name!r}: only a holder sets its data")
-        if 0 < request.change < holder.change:
+        if 0 < request.change < grant.holder.change:
             return RequestError(f"the session has made a later change of the data of {self.name!r}")
         return None
 
     def set_data(self, request: TokenData) -> bool:
         """Change the data, unless this change was made already; whether there is something to be kept."""
-        holder = self.holders[request.session]
-        if 0 < request.change == holder.change:
+        grant = self.grants[request.session]
+        change = grant.holder.change
+        if 0 < request.change == change:
             return False
         self._note_write()
         if not request.change and (request.data, request.keeps_data) == (self.data, self.keeps_data):
             return False
-        self.holders[request.session] = evolve(holder, change=max(request.change, holder.change))
+        grant.holder = evolve(grant.holder, change=max(request.change, change))
         self.data, self.keeps_data = request.data, request.keeps_data
         return True
 
-    def grant_data(self, session: str, data: bytes, *, keeps: bool) -> None:
+    def grant_data(self, grant: Grant, data: bytes, *, keeps: bool) -> None:
         """The data that a grant brings."""
         before = self._write
         self._note_write()
-        self.replaced[session] = ReplacedData(self.data, self.keeps_data, before, self._write)
+        grant.replaced = ReplacedData(self.data, self.keeps_data, before, self._write)
         self.data, self.keeps_data = data, keeps
 
     def end_data(self) -> None:
         """Data ends with the last holder, unless who wrote it said that it is to stay (docs/protocol, TOKEN-20)."""
-        if not self.holders and not self.keeps_data:
+        if not self.grants and not self.keeps_data:
             self.data = None
 
-    def undo_data(self, session: str) -> None:
+    def undo_data(self, grant: Grant) -> None:
         """Nobody heard of the grant, so it brought nothing. Who shares the token may have written data since, perhaps
         by a grant of which nobody heard, either."""
-        old = self.replaced.pop(session, None)
+        old, grant.replaced = grant.replaced, None
         if old is None:
             return
         if self._write == old.write:
             self.data, self.keeps_data, self._write = old.data, old.keeps_data, old.write_before
-        for later in self.replaced.values():
-            if later.write_before == old.write:
+        for later in [one.replaced for one in self.grants.values()]:
+            if later is not None and later.write_before == old.write:
                 later.data, later.keeps_data, later.write_before = old.data, old.keeps_data, old.write_before
 
     def _note_write(self) -> None:
@@ -251,8 +278,7 @@ class ServedToken:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
-        must(not self.is_exclusive or len(self.holders) == 1, f"an exclusive holder of {self.name!r} is alone")
-        must(self.holders.keys().isdisjoint(self.lost), "whoever lost it does not hold it")
-        must(self.grants.keys() <= self.holders.keys(), "whoever was told of a grant holds it")
-        must(self.replaced.keys() <= self.holders.keys(), "whose grant brought data holds it")
+        must(not self.is_exclusive or len(self.grants) == 1, f"an exclusive holder of {self.name!r} is alone")
+        must(self.grants.keys().isdisjoint(self.lost), "whoever lost it does not hold it")
+        must(all(session == one.holder.session for session, one in self.grants.items()), "each grant is its session's")
         must(all(session == one.session for session, one in self.queue.items()), "each place is known by its session")
