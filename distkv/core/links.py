@@ -106,11 +106,11 @@ class Links:
         self._node.lending.ended(what.name, turn.now_ms, was_used=what.was_used, is_unknown=is_unknown)
         turn.ready.note("lend_ended", node=what.name, error="" if what.error is None else str(what.error))
 
-    def do_what_is_due(self, turn: Turn) -> None:
-        """Follow others than before, if it is time to see that."""
+    def do_what_is_due(self, turn: Turn, *, is_serving: bool) -> None:
+        """Follow others than before, if it is time to see that. `is_serving`: whether the node serves clients."""
         node = self._node
         following, registry = node.following, node.store.registry
-        as_of = registry.changes, node.is_serving
+        as_of = registry.changes, is_serving
         if as_of != self._as_of:
             if as_of[1] != self._as_of[1]:
                 following.look_again()
@@ -118,7 +118,7 @@ class Links:
             self._as_of = as_of
         if not following.is_due(turn.now_ms):
             return
-        peers, others = node.recovery.peers, self._registered() if node.is_serving else []
+        peers, others = node.recovery.peers, self._registered() if is_serving else []
         alive = node.recovery.alive(others, turn.now_ms)
         following.see(alive)
         followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)

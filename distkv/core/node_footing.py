@@ -38,14 +38,6 @@ class NodeFooting:
         return 0.0 if network is None else network.created
 
     @property
-    def is_serving(self) -> bool:
-        return self._node.is_serving
-
-    @property
-    def is_stale(self) -> bool:
-        return self._node.store.own.is_stale
-
-    @property
     def state(self) -> str:
         return self._node.state
 
@@ -56,10 +48,6 @@ class NodeFooting:
     @property
     def data(self) -> Data:
         return self._node.store.data
-
-    @property
-    def registry_changes(self) -> int:
-        return self._node.store.registry.changes
 
     def is_registered(self, name: NodeName) -> bool:
         return name in self._node.store.registry.nodes

@@ -73,6 +73,8 @@ class Registry:
         """How often that may have changed: a fleet is too many to look through at each step."""
         self.service_changes: dict[tuple[str, str], None] | None = None
         """Of which services which entries may have changed, since somebody took them last; None: nobody looks."""
+        self.entry_changes = 0
+        """How often one of them may have."""
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that a person ended."""
 
@@ -97,6 +99,7 @@ class Registry:
         retired = retired_of(path)
         match path.names:
             case (None, "service", str() as service, *names) if self.service_changes is not None:
+                self.entry_changes += 1
                 match names:
                     case []:
                         self.service_changes[service, ""] = None

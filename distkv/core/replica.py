@@ -146,7 +146,8 @@ class Replica:
         is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
         if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
-        self._services.begin(is_void=node.settings.restored or store.own.is_life_over)
+        is_void = node.settings.restored or store.own.is_life_over
+        self._services.begin(is_stale=store.own.is_stale, is_void=is_void)
         node.follow(node.lives.begin(), turn)
         self._see_addresses()
         self._ageing.begin(turn)
@@ -435,18 +436,21 @@ class Replica:
         if not node.is_serving:
             is_waiting = node.lives.witnesses.is_waiting(turn.now_ms)
             take(node.startup.woken(turn.now_ms, store.missing(), is_waiting=is_waiting), node, turn)
+        is_serving, registry = node.is_serving, store.registry
         if node.election.advance(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)
-        if store.registry.changes != self._addresses_as_of:
+        if registry.changes != self._addresses_as_of:
             self._see_addresses()
-        self._links.do_what_is_due(turn)
+        self._links.do_what_is_due(turn, is_serving=is_serving)
         self._peers.after_exchange(turn)
         if store.has_data:
             self._repair(turn)
-        self._services.do_what_is_due(turn)
-        self._tree_part.do_what_is_due(turn)
+        changes = registry.changes + registry.entry_changes
+        self._services.do_what_is_due(turn, changes, is_serving=is_serving, is_stale=store.own.is_stale)
+        if self._tree_part.tree is not None:
+            self._tree_part.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
 
@@ -460,7 +464,7 @@ class Replica:
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""
         node, now_ms = self._node, turn.now_ms
-        recovery, ledger = node.recovery, self.tree.ledger
+        recovery, ledger = node.recovery, node.store.tree.ledger
         if ledger.is_whole:
             recovery.gap_closed()
         elif recovery.is_idle and node.unexpected():

@@ -31,14 +31,6 @@ class Footing(Protocol):
         """When the network was founded, seconds since 1970; 0: it belongs to none."""
 
     @property
-    def is_serving(self) -> bool:
-        """Whether clients are served; services work meanwhile, and only then."""
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the disk is known to be an old one."""
-
-    @property
     def state(self) -> str:
         """The state that people are told."""
 
@@ -49,10 +41,6 @@ class Footing(Protocol):
     @property
     def data(self) -> Data:
         """What they keep row by row; the same is true of it."""
-
-    @property
-    def registry_changes(self) -> int:
-        """How often it may have changed who belongs to the network."""
 
     def is_registered(self, name: NodeName) -> bool:
         """Whether a node belongs to the network."""

@@ -82,6 +82,8 @@ class Services:
         self._is_working = False
         self._void_count = 0
         self._was_stale = False
+        self._as_of = -1
+        """What had changed when they were told of it last."""
         self._failed: Final = set[str]()
         """The services that are off until the next start."""
         self._requests: Final = Requests()
@@ -95,9 +97,10 @@ class Services:
         """The services that are off until the next start, because they failed."""
         return frozenset(self._failed)
 
-    def begin(self, *, is_void: bool) -> None:
-        """The log is replayed; `is_void`: what is on the disk was promised in a life that is over."""
-        self._was_stale = self._footing.is_stale and not is_void
+    def begin(self, *, is_stale: bool, is_void: bool) -> None:
+        """The log is replayed. `is_stale`: the disk is known to be an old one; `is_void`: what is on it was promised in
+        a life that is over."""
+        self._was_stale = is_stale and not is_void
 
     def take(self, what: ForServices, turn: Turn) -> None:
         """Hand an input to its machine, if there is one and it may work."""
@@ -135,25 +138,26 @@ class Services:
         be woken: then nothing else of the node has anything to do about it."""
         return not self._has_written and (self._due_ms is None or self._due_ms > turn.boot_ms)
 
-    def do_what_is_due(self, turn: Turn) -> None:
-        """See whether they may work (still), and wake those whose time has come; after every input."""
+    def do_what_is_due(self, turn: Turn, changes: int, *, is_serving: bool, is_stale: bool) -> None:
+        """See whether they may work (still), and wake those whose time has come; after every input.
+
+        Args:
+            turn: the step.
+            changes: how often it may have changed who belongs to the network, or what an entry of a service says.
+            is_serving: whether clients are served; services work meanwhile, and only then.
+            is_stale: whether the disk is known to be an old one.
+        """
         self._ahead_ms = turn.boot_ms - turn.now_ms
-        footing = self._footing
-        is_stale = footing.is_stale
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
             turn.ready.records += [*self._slots.void(), *footing.data.mark_old()]
         self._was_stale = is_stale
-        is_serving = footing.is_serving
         if is_serving != self._is_working or self._slots.void_count != self._void_count:
             self._begin_or_end(turn, is_serving=is_serving)
         if not self._is_working:
             return
-        for name, key in footing.take_entry_changes():
-            if name in self._mounted:
-                self._carry_out(self._mounted[name], EntryChanged(key), turn)
-        if self._mounted and self._nodes.look(turn.now_ms):
-            for mounted in list(self._mounted.values()):
-                self._carry_out(mounted, NodesChanged(), turn)
+        if changes != self._as_of or (self._mounted and turn.now_ms >= self._nodes.look_ms):
+            self._as_of = changes
+            self._see_what_changed(turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
             return
         for mounted in list(self._mounted.values()):
@@ -170,6 +174,14 @@ class Services:
         return self._due_ms - self._ahead_ms if self._due_ms is not None and self._is_working else None
 
     # -- when they work
+
+    def _see_what_changed(self, turn: Turn) -> None:
+        for name, key in self._footing.take_entry_changes():
+            if name in self._mounted:
+                self._carry_out(self._mounted[name], EntryChanged(key), turn)
+        if self._mounted and self._nodes.look(turn.now_ms):
+            for mounted in list(self._mounted.values()):
+                self._carry_out(mounted, NodesChanged(), turn)
 
     def _begin_or_end(self, turn: Turn, *, is_serving: bool) -> None:
         """Begin when clients are served from now on, and again whenever what was kept is void."""
