@@ -39,8 +39,13 @@ class Peers:
         self._comparison = Comparison(node)
         self._compared: TickMaps | None = None
         """What a peer said in this step, before it was seen whom to follow."""
+        self._began_ms = 0
         self._losers_asked: tuple[NodeName, Tick] | None = None
         """The last open loser that was asked for, where others still wait for their turn."""
+
+    def begin(self, now_ms: int) -> None:
+        """The node starts."""
+        self._began_ms = now_ms
 
     # -- what we asked for
 
@@ -235,12 +240,42 @@ class Peers:
         self._compared = maps
         return True
 
-    def after_exchange(self, turn: Turn) -> None:
-        """Now that it is seen whom to follow: go on with what came of an exchange in this step."""
-        maps, self._compared = self._compared, None
+    def do_what_is_due(self, turn: Turn) -> None:
+        """Now that it is seen whom to follow: go on with what came of an exchange in this step, and repair."""
+        maps = self._compared
         if maps is not None:
+            self._compared = None
             self._pull_after_exchange(maps, turn)
             self._download.hand_over(maps, turn)
+        if self._node.store.has_data:
+            self._repair(turn)
+
+    def _repair(self, turn: Turn) -> None:
+        """Pull what is missing, exchange when it is due, give up what nobody has."""
+        node, now_ms = self._node, turn.now_ms
+        recovery, ledger = node.recovery, node.store.tree.ledger
+        if ledger.is_whole:
+            recovery.gap_closed()
+        elif recovery.is_idle and node.unexpected():
+            recovery.gap_seen(now_ms)
+        wake_ms = recovery.wake_ms()
+        if wake_ms is None or wake_ms > now_ms:
+            return
+        peer = recovery.next_exchange(now_ms)
+        if peer is not None:
+            node.ask(peer.name, peer.addr, AskMaps(), Why.EXCHANGE, turn)
+        missing = node.store.missing()
+        if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
+            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))
+        missing = node.unexpected()
+        if not missing:
+            recovery.gap_closed()
+            return
+        peer = recovery.next_pull(now_ms, missing)
+        if peer is not None:
+            if node.is_too_much(missing) and not peer.holds(missing):
+                recovery.exchange_soon(now_ms, peer.name)  # what it lacks need not be asked for piece by piece
+            node.ask(peer.name, peer.addr, AskEvents(missing), Why.PULL, turn)
 
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
         """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.

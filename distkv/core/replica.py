@@ -15,7 +15,6 @@ from typing import Final, assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.archived import ArchivedState
-from distkv.core.asks import Why
 from distkv.core.bounds import ObservedBounds
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.clients import Clients
@@ -98,9 +97,10 @@ class Replica:
         self._tree_part = TreePart(self._node, tree)
         self.services: Final = services
         """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
-        self._began_ms = 0
         self._due_ms: int | None = None
         """When the first part of it that is no service wants to be woken; None: not known since the last step."""
+        self.losses: Final[Losses] = self._node.store.losses
+        """Paths whose values the disk lost."""
         self._addresses_as_of = -1
         """The registry, when it was last seen where its nodes are."""
 
@@ -135,8 +135,8 @@ class Replica:
         network."""
         node, store = self._node, self._node.store
         turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
-        self._began_ms = now_ms
         node.begin(now_ms)
+        self._peers.begin(now_ms)
         if store.registry.network is not None and node.settings.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -275,11 +275,6 @@ class Replica:
     def server_tree(self) -> ServerTree | None:
         """Its machine there; None: it takes no part."""
         return self._tree_part.tree
-
-    @property
-    def losses(self) -> Losses:
-        """Paths whose values the disk lost."""
-        return self._node.store.losses
 
     @property
     def tick(self) -> Tick:
@@ -444,9 +439,7 @@ class Replica:
         if registry.changes != self._addresses_as_of:
             self._see_addresses()
         self._links.do_what_is_due(turn, is_serving=is_serving)
-        self._peers.after_exchange(turn)
-        if store.has_data:
-            self._repair(turn)
+        self._peers.do_what_is_due(turn)
         changes = registry.changes + registry.entry_changes
         self._services.do_what_is_due(turn, changes, is_serving=is_serving, is_stale=store.own.is_stale)
         if self._tree_part.tree is not None:
@@ -460,33 +453,6 @@ class Replica:
         self._addresses_as_of = registry.changes
         for name, registration in registry.nodes.items():
             node.recovery.registered(name, registration.addr)
-
-    def _repair(self, turn: Turn) -> None:
-        """Pull what is missing, exchange when it is due, give up what nobody has."""
-        node, now_ms = self._node, turn.now_ms
-        recovery, ledger = node.recovery, node.store.tree.ledger
-        if ledger.is_whole:
-            recovery.gap_closed()
-        elif recovery.is_idle and node.unexpected():
-            recovery.gap_seen(now_ms)
-        wake_ms = recovery.wake_ms()
-        if wake_ms is None or wake_ms > now_ms:
-            return
-        peer = recovery.next_exchange(now_ms)
-        if peer is not None:
-            node.ask(peer.name, peer.addr, AskMaps(), Why.EXCHANGE, turn)
-        missing = node.store.missing()
-        if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
-            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))
-        missing = node.unexpected()
-        if not missing:
-            recovery.gap_closed()
-            return
-        peer = recovery.next_pull(now_ms, missing)
-        if peer is not None:
-            if node.is_too_much(missing) and not peer.holds(missing):
-                recovery.exchange_soon(now_ms, peer.name)  # what it lacks need not be asked for piece by piece
-            node.ask(peer.name, peer.addr, AskEvents(missing), Why.PULL, turn)
 
     def check(self) -> None:
         """Look at everything.

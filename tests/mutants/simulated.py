@@ -224,14 +224,14 @@ SIMULATED = (
     _of(
         "gaps-stay",
         "a gap is pulled from a peer (GAP-1)",
-        "core/replica.py",
+        "core/peers.py",
         "        elif recovery.is_idle and node.unexpected():\n            recovery.gap_seen(now_ms)\n",
         "",
     ),
     _of(
         "lacks-forgotten",
         "what all lack is given up (LOST-1)",
-        "core/replica.py",
+        "core/peers.py",
         "            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))\n",
         "            pass\n",
     ),

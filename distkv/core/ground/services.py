@@ -149,7 +149,7 @@ class Services:
         """
         self._ahead_ms = turn.boot_ms - turn.now_ms
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
-            turn.ready.records += [*self._slots.void(), *footing.data.mark_old()]
+            turn.ready.records += [*self._slots.void(), *self._footing.data.mark_old()]
         self._was_stale = is_stale
         if is_serving != self._is_working or self._slots.void_count != self._void_count:
             self._begin_or_end(turn, is_serving=is_serving)
