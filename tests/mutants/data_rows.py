@@ -22,7 +22,7 @@ DATA_ROWS = (
         "old-disk-untold",
         "a service is told that the disk is an old one",
         "core/ground/services.py",
-        "[*self._slots.void(), *footing.data.mark_old()]",
+        "[*self._slots.void(), *self._footing.data.mark_old()]",
         "self._slots.void()",
         _SERVICES,
     ),
