@@ -1,4 +1,5 @@
-"""A disk that crashes at every operation while a service keeps things: of each step all slots are there, or none.
+"""A disk that crashes at every operation while a service keeps things: of each step all slots are there, or none, and
+each row of data of which it has said so.
 
 Knows: the echo, which keeps one count under two keys in a step.  Does not know how the log keeps that.
 """
@@ -16,6 +17,7 @@ from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
 from tests.node.nodes import SEGMENT_BYTES, new_world, replayed, run
 from tests.proof.core.echo.machine import ECHO, Echo
+from tests.proof.wire.echo import EchoKeep
 from tests.property.test_batch_crash import TEARS
 
 ROUNDS = 4
@@ -28,6 +30,12 @@ class Run:
     disk: MemoryDisk = attrs.field(factory=MemoryDisk)
     answered: list[int] = attrs.field(factory=list)
     """How many counts were decided before each answer."""
+
+    rows: list[int] = attrs.field(factory=list)
+    """The numbers of the rows whose keeping was answered."""
+
+    def note_row(self, number: int, _: ServiceResult) -> None:
+        self.rows.append(number)
 
     def note(self, count: int, _: ServiceResult) -> None:
         self.answered.append(count)
@@ -46,6 +54,7 @@ def crash(crash_at: int | None) -> Run:
                     await driver.wait_ready()
                     for number in range(ROUNDS):
                         driver.services.ask(ECHO, {"to": "b"}, lambda _: None)
+                        driver.services.ask(ECHO, EchoKeep(1, f"row {number}", "kept"), partial(found.note_row, number))
                         driver.services.ask(ECHO, {}, partial(found.note, number + 1))
                         driver.commit()
                         await trio.sleep(1)
@@ -59,8 +68,12 @@ def crash(crash_at: int | None) -> Run:
 
 def check(after: Run, disk: MemoryDisk) -> None:
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
-    slots = replayed("a", log).slots.get(ECHO, {})
+    replica = replayed("a", log)
+    slots, rows = replica.slots.get(ECHO, {}), replica.data.of(ECHO)
     log.close()
+    assert {f"row {number}" for number in after.rows} <= {*rows.keys()}
+    assert {value for _, value in rows.items()} <= {b"kept"}
+    assert [*rows.keys()] == [f"row {number}" for number in range(len(rows))]
     assert slots.get("count") == slots.get("asked")
     assert int(slots.get("count", b"0")) >= max(after.answered, default=0)
 

@@ -5,12 +5,15 @@ Knows: which machine each start of a host has.  Does not know what happens to th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import attrs
 
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
-from tests.proof.core.echo.machine import Echo
+from distkv.wire.message import DataRecord, Record
+from tests.proof.core.echo.machine import ECHO, Echo
 from tests.proof.wire.echo import EchoAsk, EchoHeard
 
 
@@ -55,3 +58,54 @@ class EchoIsTrue(Observer):
             self.heard_count += 1
             if answer.result.text != said[::-1]:
                 raise self.broken(f"{process.host.name} heard {answer.result.text} of {said}")
+
+
+class RowsStay(Observer):
+    """What was kept and is durable is there at the next start, whatever befell the host but the loss of its disk. Of
+    what was under way a first part may be there; and of a step all, or nothing."""
+
+    rule = "rows of data stay"
+
+    def __init__(self) -> None:
+        self.start_count = 0
+        """How many starts found rows."""
+        self._durable: dict[str, dict[str, bytes | None]] = {}
+        """By host; a host whose disk was lost is not among them."""
+        self._under_way: dict[Process, list[list[DataRecord]]] = {}
+        """Of each step."""
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
+        name, data = process.host.name, process.replica.data
+        found = {key: data.find(service, key) for service, key in data.rows() if service == ECHO}
+        known = self._durable.get(name, found)
+        before = [steps for other, steps in self._under_way.items() if other.host is process.host]
+        allowed = [known]
+        for step in before[-1] if before else []:
+            known = _after(known, step)
+            allowed.append(known)
+        if found not in allowed:
+            raise self.broken(f"{name} starts with {found}, and not with one of {allowed}")
+        self.start_count += bool(found)
+        self._durable[name], self._under_way[process] = found, []
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        kept = [record for record in ready.records if isinstance(record, DataRecord)]
+        if kept:
+            self._under_way.setdefault(process, []).append(kept)
+
+    def landed(self, process: Process, records: Sequence[Record]) -> None:
+        left, name = sum(isinstance(record, DataRecord) for record in records), process.host.name
+        while left > 0:
+            step = self._under_way[process].pop(0)
+            self._durable[name] = _after(self._durable.get(name, {}), step)
+            left -= len(step)
+
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
+        self._durable.pop(host.name, None)
+        for process in [one for one in self._under_way if one.host is host]:
+            del self._under_way[process]
+
+
+def _after(rows: Mapping[str, bytes | None], step: Sequence[DataRecord]) -> dict[str, bytes | None]:
+    changed = {**rows, **{record.key: record.value for record in step}}
+    return {key: value for key, value in changed.items() if value is not None}

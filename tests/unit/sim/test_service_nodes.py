@@ -9,22 +9,26 @@ import random
 
 import pytest
 
+from distkv.core.client_writes import LocalSet
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
 from distkv.errors import BadValueError, InternalError
+from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
-from distkv.sim.rule import BrokenRuleError
+from distkv.sim.rule import BrokenRuleError, Observer
+from distkv.storage.memory import MemoryDisk
+from distkv.wire.value_requests import SetValue
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, sealed
-from tests.proof.sim.echo import EchoIsTrue, EchoNodes
-from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoSeal
+from tests.proof.sim.echo import EchoIsTrue, EchoNodes, RowsStay
+from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoSeal
 
 NAMES = ("a", "b", "c")
 
 
-def fleet_of(rule: EchoIsTrue, seed: int = 0) -> Fleet:
-    fleet = Fleet(seed, observers=[rule])
-    fleet.services[ECHO] = EchoNodes()
+def fleet_of(*rules: Observer, seed: int = 0, nodes: EchoNodes | None = None) -> Fleet:
+    fleet = Fleet(seed, observers=[*rules])
+    fleet.services[ECHO] = nodes or EchoNodes()
     for name in NAMES:
         fleet.start(name, init="root" if name == "a" else None)
     assert fleet.run_until(lambda: all(host.live.is_serving for host in fleet.running()), 60_000)
@@ -39,7 +43,7 @@ def ask(fleet: Fleet, name: str, id: int, to: str, text: str) -> None:
 @pytest.mark.parametrize("seed", seeds(3))
 def test_echoes_come_back_whatever_the_network_does(seed: int) -> None:
     rule, rng = EchoIsTrue(), random.Random(seed)
-    fleet = fleet_of(rule, seed)
+    fleet = fleet_of(rule, seed=seed)
     fleet.network.faults = NetworkFaults(delay_ms=(5, 900), answer_ms=(5, 50), loss=0.2)
     for id in range(1, 40):
         ask(fleet, rng.choice(NAMES), id, rng.choice(NAMES), f"text {id}")
@@ -82,3 +86,72 @@ def test_question_that_stays_open_breaks_the_rule() -> None:
     rule.stepped(process, ServiceAsked(ECHO, 1, EchoAsk(1, "b", "abc")), Ready())
     with pytest.raises(BrokenRuleError, match="nobody answered"):
         rule.settled(fleet)
+
+
+def keep(fleet: Fleet, name: str, id: int, key: str, text: str | None) -> None:
+    host = fleet.hosts[name]
+    if host.process is not None:
+        fleet.step(name, ServiceAsked(ECHO, id, EchoKeep(1, key, text)))
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_rows_stay_whatever_befalls_the_hosts(seed: int) -> None:
+    rule, rng = RowsStay(), random.Random(seed)
+    fleet = fleet_of(rule, seed=seed)
+    copies: dict[str, MemoryDisk] = {}
+    for id in range(1, 150):
+        name = rng.choice(NAMES)
+        host = fleet.hosts[name]
+        match rng.randrange(10):
+            case 0 if host.process is not None:
+                rng.choice([fleet.end, fleet.lose_power])(host)
+            case 1 if host.process is None:
+                copies[name] = host.disk.copy()
+            case 2 if host.process is None and name in copies and rng.random() < 0.3:
+                fleet.set_back(name, copies[name])
+            case 3 if host.process is None and rng.random() < 0.5:
+                fleet.rot(name, lambda paths: rng.sample(paths, min(len(paths), 2)))
+            case 4 | 5 if host.process is None:
+                fleet.start(name)
+            case _:
+                keep(fleet, name, id, rng.choice("xyz"), rng.choice(["one", "two", None]))
+        fleet.run(rng.randrange(3000))
+    assert rule.start_count > 3
+
+
+def test_rows_stay_on_an_old_disk_and_over_its_download_and_the_service_is_told() -> None:
+    nodes = EchoNodes()
+    fleet = fleet_of(RowsStay(), nodes=nodes)
+    keep(fleet, "b", 1, "x", "one")
+    fleet.run(5000)
+    host = fleet.hosts["b"]
+    fleet.end(host)
+    copy = host.disk.copy()
+    fleet.start("b")
+    fleet.run(30_000)
+    keep(fleet, "b", 2, "x", "newer")
+    fleet.step("b", LocalSet(SetValue(1, Path(["p"]), b"\x01")))
+    fleet.run(30_000)
+    fleet.end(host)
+    fleet.set_back("b", copy)
+    fleet.start("b")
+    assert fleet.run_until(lambda: any(is_old for _, _, is_old in nodes.machines["b"].doubts), 120_000)
+    fleet.run(60_000)
+    assert host.live.is_serving
+    assert host.live.slots == {}
+    ground = nodes.machines["b"].ground
+    assert ground is not None
+    assert [*ground.data.items()] == [("x", b"one")]
+    assert ground.data.is_old
+
+
+def test_row_that_is_gone_breaks_the_rule() -> None:
+    rule = RowsStay()
+    fleet = fleet_of(rule)
+    keep(fleet, "a", 1, "x", "one")
+    fleet.run(5000)
+    host = fleet.hosts["a"]
+    fleet.end(host)
+    host.disk.wipe()  # behind the back of the rule
+    with pytest.raises(BrokenRuleError, match=r"starts with \{\}"):
+        fleet.start("a")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distkv.storage.archive import Archive, Settlement, open_archive
-from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_rows import DataRow, HistoryRow, LedgerRow, StateRow
 
 ROOT = Path(__file__).parents[3]
 NAME = "state.sqlite"
@@ -28,6 +28,7 @@ def _batch(number: int, records: int = 20) -> Settlement:
         history=[HistoryRow(lsn, b"p", "n", lsn, 0.0, b"%d" % lsn * 20, True) for lsn in range(begin, end)],
         ledger=[LedgerRow("n", 0, b"%d" % end)],
         meta={"end": b"%d" % end},
+        data={("s", f"only {number}"): b"%d" % number, ("s", "last"): b"%d" % end, ("s", f"only {number - 1}"): None},
     )
 
 
@@ -43,6 +44,8 @@ def _settled(archive: Archive, records: int = 20) -> int:
         last = b"%d" % (count - 1)
         assert entries == {b"%d" % path: last * 50 for path in range(10)} | {b"only " + last: b""}
         end = b"%d" % (records * count)
+        rows = [DataRow("s", "last", end), DataRow("s", f"only {count - 1}", last)]
+        assert ([*archive.data()], archive.lost_data) == (rows, [])
         assert (archive.ledger(), archive.meta()) == ([LedgerRow("n", 0, end)], {"end": end})
     else:
         assert (entries, archive.ledger(), archive.meta()) == ({}, [], {})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from distkv.errors import BusyError
+from distkv.errors import BusyError, LogDamagedError
 from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import DamagedRow, DataRow, LedgerRow, StateRow, data_damage
@@ -158,6 +158,64 @@ def test_sums_are_right_whatever_is_kept_and_removed(file: str, seed: int) -> No
             archive.settle(Settlement(lsn, data=changes, forget=rng.random() < 0.2))
             assert {(row.machine, row.key): row.value for row in archive.data()} == held
             assert (archive.lost_data, seen(file)) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes, dict[tuple[str, str], bytes]]:
+    """The file of an archive that keeps many rows, one that was the same before the last settlement, and the rows."""
+    file = tmp_path_factory.mktemp("full") / "state.sqlite"
+    held = {("abc"[number % 3], f"{number:03d}"): bytes([number % 256]) * 150 for number in range(400)}
+    files = []
+    with closing(open_archive(str(file))) as archive:
+        for lsn in (1, 2):
+            changes = {key: value for number, (key, value) in enumerate(held.items()) if lsn == 1 or number % 7 == 0}
+            held |= {key: value + b"%d" % lsn for key, value in changes.items()}
+            archive.settle(Settlement(lsn, [StateRow(b"p", b"e")], meta={"k": b"v"}, data=dict(held)))
+            with closing(sqlite3.connect(file)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            files.append(file.read_bytes())
+    return files[1], files[0], held
+
+
+def _pairs(page: bytes) -> set[bytes]:
+    return {page[at : at + 2] for at in range(len(page))}
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_whatever_becomes_of_its_pages_each_row_that_is_not_given_is_told(
+    full: tuple[bytes, bytes, dict[tuple[str, str], bytes]], tmp_path: Path, seed: int
+) -> None:
+    whole, older, held = full
+    rng, content, size = random.Random(seed), bytearray(whole), 8192
+    pages = [at for at in range(0, len(whole), size) if {b"a0", b"c3"} & _pairs(whole[at : at + size])]
+    page = rng.choice(pages)
+    match seed % 4:
+        case 0:
+            content[page + rng.randrange(size)] ^= 1 << rng.randrange(8)
+        case 1:
+            begin = page + 512 * rng.randrange(16)
+            content[begin : begin + 512] = bytes(512)
+        case 2:
+            content[page : page + size] = older[page : page + size]
+        case 3:
+            other = rng.choice(pages)
+            content[page : page + size] = whole[other : other + size]
+    file = tmp_path / "state.sqlite"
+    file.write_bytes(content)
+    try:
+        archive = open_archive(str(file))
+    except LogDamagedError:
+        return  # it was another table's page
+    with closing(archive):
+        given = {(row.machine, row.key): row.value for row in archive.data()}
+        lost = set(archive.lost_data)
+        assert given.keys() <= held.keys()
+        wrong = [key for key, value in held.items() if given.get(key) != value]
+        assert [key for key in wrong if key not in lost and (key[0], None) not in lost] == []
+        if seed % 4 == 0:
+            assert len(wrong) <= 1 or DamagedRow.of_page("data") in archive.damage.all()
+        archive.settle(Settlement(3, [StateRow(b"p", b"e")], forget=True, forget_data=True, data=dict(given)))
+        assert ({(row.machine, row.key): row.value for row in archive.data()}, archive.lost_data) == (given, [])
 
 
 def test_copy_has_the_rows(archive: Archive, tmp_path: Path) -> None:
