@@ -1,16 +1,17 @@
 """Settings and limits as frozen values, with their defaults.
 
 Knows: what can be set and what each setting means.  Does not know where a setting comes from: finding and parsing
-files and command lines is `cli.settings`.
+files and command lines is `cli.settings`; nor the settings of services, each of which names its own.
 
 Invariant: a `Config` that exists is usable; a value that cannot be meant was refused when it was made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
@@ -19,6 +20,7 @@ from distkv.naming import is_node_name, parse_address, parse_socket
 
 TRANSPORTS = ("serf", "solo")
 LOG_FORMATS = ("text", "json")
+S = TypeVar("S")
 IN_IPV6: Final = IPv6Address("::ffff:0.0.0.0")
 """0.0.0.0 as an IPv6 address."""
 
@@ -43,7 +45,8 @@ class PingConfig:
             raise SettingsError(f"ping.length is {value}: it must be 2 to 32")
 
 
-def _above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+def above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+    """For a limit: it is 1 or more."""
     if value < 1:
         raise SettingsError(f"limits.{attribute.name} is {value}: it must be 1 or more")
 
@@ -52,65 +55,58 @@ def _above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
 class Limits:
     """The maximum of every queue, frame and loop. Reaching one is counted and shown by `get_state`."""
 
-    request_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
+    request_bytes: int = attrs.field(default=1 << 20, validator=above_zero)
     """A larger request is refused with `too_large`."""
-    open_requests: int = attrs.field(default=1024, validator=_above_zero)
+    open_requests: int = attrs.field(default=1024, validator=above_zero)
     """Unfinished long results of one connection, without watches; above it the server stops reading from it."""
-    reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
+    reply_bytes: int = attrs.field(default=1 << 20, validator=above_zero)
     """Unsent replies of one connection; above it the server sends them before it reads the next request."""
-    half_bytes: int = attrs.field(default=16 << 20, validator=_above_zero)
+    half_bytes: int = attrs.field(default=16 << 20, validator=above_zero)
     """Bytes of requests of which a part came, on all connections; above it the connection whose request began first is
     ended with `busy`. So is one whose request is not whole after a minute."""
-    connections: int = attrs.field(default=4096, validator=_above_zero)
+    connections: int = attrs.field(default=4096, validator=above_zero)
     """Open client and peer connections; further ones are closed with `busy`. A few are kept for other nodes. Where the
     process may open too few files, it takes fewer connections, and the log says how many."""
-    uncommitted_bytes: int = attrs.field(default=64 << 20, validator=_above_zero)
+    uncommitted_bytes: int = attrs.field(default=64 << 20, validator=above_zero)
     """Records waiting for the disk; above it writers wait, and updates by gossip are dropped and pulled later."""
-    outbox: int = attrs.field(default=4096, validator=_above_zero)
+    outbox: int = attrs.field(default=4096, validator=above_zero)
     """Messages waiting for a commit; above it updates are announced instead of sent."""
-    watches: int = attrs.field(default=1024, validator=_above_zero)
+    watches: int = attrs.field(default=1024, validator=above_zero)
     """Open watches of one connection; a further one is refused with `busy`."""
-    watch_changes: int = attrs.field(default=4096, validator=_above_zero)
+    watch_changes: int = attrs.field(default=4096, validator=above_zero)
     """Changes that wait for one watcher; above it they are dropped, and the watcher must resynchronise."""
-    watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
+    watch_bytes: int = attrs.field(default=4 << 20, validator=above_zero)
     """Bytes of changes that wait for one watcher; above it the same happens."""
-    follow_events: int = attrs.field(default=65_536, validator=_above_zero)
+    follow_events: int = attrs.field(default=65_536, validator=above_zero)
     """Events that wait for those who follow this node, in one queue; a follower that is further behind is served from
     what the node holds."""
-    follow_bytes: int = attrs.field(default=16 << 20, validator=_above_zero)
+    follow_bytes: int = attrs.field(default=16 << 20, validator=above_zero)
     """Bytes of such events; above it the same happens."""
-    event_waits: int = attrs.field(default=16, validator=_above_zero)
+    event_waits: int = attrs.field(default=16, validator=above_zero)
     """Open `events_wait` of one connection, also `follow`, and also writes that wait for replicas; a further one is
     refused with `busy`."""
-    service_requests: int = attrs.field(default=4096, validator=_above_zero)
+    service_requests: int = attrs.field(default=4096, validator=above_zero)
     """Requests to services of this node that are not answered; a further one is refused with `busy`."""
-    data_bytes: int = attrs.field(default=1 << 30, validator=_above_zero)
+    data_bytes: int = attrs.field(default=1 << 30, validator=above_zero)
     """Bytes of all rows that services of this node keep as data; a further row is refused with `no_space`. All of them
     are in memory."""
-    tells: int = attrs.field(default=1024, validator=_above_zero)
+    tells: int = attrs.field(default=1024, validator=above_zero)
     """Messages of services that wait for a connection to one node; above it they are dropped, and sent again later."""
-    tell_bytes: int = attrs.field(default=512 << 10, validator=_above_zero)
+    tell_bytes: int = attrs.field(default=512 << 10, validator=above_zero)
     """Bytes of such messages; above it the same happens. It must be below `limits.request_bytes` of the other nodes."""
-    token_sessions: int = attrs.field(default=10_000, validator=_above_zero)
-    """How many token sessions may be open in a network. The same on all token servers. One node gets half of
-    them at the most, while there are others, and one connection a third."""
-    tokens: int = attrs.field(default=100_000, validator=_above_zero)
-    """How many tokens a token server remembers: those that are held, waited for, or have data."""
-    token_waiters: int = attrs.field(default=1000, validator=_above_zero)
-    """How many sessions may wait for one token."""
-    change_reads: int = attrs.field(default=4, validator=_above_zero)
+    change_reads: int = attrs.field(default=4, validator=above_zero)
     """How many `get_changes` prepare a page at the same time; others wait, but never for a slow reader."""
-    traces: int = attrs.field(default=8, validator=_above_zero)
+    traces: int = attrs.field(default=8, validator=above_zero)
     """How many clients may trace the steps of this node at once; a further one is refused with `busy`."""
-    trace_moments: int = attrs.field(default=4096, validator=_above_zero)
+    trace_moments: int = attrs.field(default=4096, validator=above_zero)
     """Steps that wait for one such client; above it they are dropped, and the client is told how many."""
-    tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
+    tock_jump: int = attrs.field(default=1 << 32, validator=above_zero)
     """A message this far ahead of the node's Lamport clock is refused."""
-    batch_ops: int = attrs.field(default=1000, validator=_above_zero)
+    batch_ops: int = attrs.field(default=1000, validator=above_zero)
     """How many operations a batch may have, and how many values `delete_tree` deletes in one step."""
-    batch_bytes: int = attrs.field(default=8 << 20, validator=_above_zero)
+    batch_bytes: int = attrs.field(default=8 << 20, validator=above_zero)
     """Bytes of values in the reply to one batch."""
-    pull_events: int = attrs.field(default=20_000, validator=_above_zero)
+    pull_events: int = attrs.field(default=20_000, validator=above_zero)
     """The maximum number of events in the answer to one pull."""
 
 
@@ -120,7 +116,7 @@ class LinksConfig:
 
     follow: bool = attrs.field(default=True)
     """Whether this node follows the others. If not, changes come by gossip and pulls only."""
-    fanout: int = attrs.field(default=16, validator=_above_zero)
+    fanout: int = attrs.field(default=16, validator=above_zero)
     """How many nodes follow a writer itself; in a larger network the others follow through these. The
     same on all nodes."""
     silent_s: float = attrs.field(default=3.0)
@@ -150,55 +146,6 @@ class TreeConfig:
     def _check_fanout(self, _: object, value: int) -> None:
         if not 1 <= value <= 1024:
             raise SettingsError(f"tree.fanout is {value}: it must be 1 to 1024")
-
-
-@attrs.frozen
-class TokensConfig:
-    """Tokens, which are locks. All of this must be the same on all nodes."""
-
-    servers: tuple[str, ...] = attrs.field(default=())
-    """The names of the nodes that serve tokens: 1, 3, 5 or 7. A majority of them must be alive. Empty: no tokens. This
-    counts until they have begun. Afterwards ``distkv client token servers --set`` changes who serves."""
-    lease_s: float = attrs.field(default=5.0)
-    """After so many seconds without a majority, a server grants nothing. So long it also takes to notice that a server
-    is gone."""
-    ttl_s: float = attrs.field(default=15.0)
-    """After so many seconds without a sign of life a session ends, if its client asks for nothing else. It is at least
-    three leases (`tokens.lease`), whatever is set here."""
-    lock_delay_s: float | None = attrs.field(default=None)
-    """How many seconds nobody gets a token whose session ended. Unset: half a lease."""
-    drift: float = attrs.field(default=0.01)
-    """By how much the clock of a node may run too fast or too slow: 0.01 is one second in a hundred."""
-
-    @servers.validator
-    def _check_servers(self, _: object, value: tuple[str, ...]) -> None:
-        if value and len(value) not in (1, 3, 5, 7):
-            raise SettingsError(f"tokens.servers has {len(value)} names: it must have 1, 3, 5 or 7, or none")
-        if len(set(value)) < len(value):
-            raise SettingsError("tokens.servers names a node twice")
-        for name in value:
-            if not is_node_name(name):
-                raise SettingsError(f"tokens.servers has {name!r}: a name is 1-63 of letters, digits, '.', '-', '_'")
-
-    @lease_s.validator
-    def _check_lease(self, _: object, value: float) -> None:
-        if not 0.2 <= value <= 600:
-            raise SettingsError(f"tokens.lease is {value}: it must be seconds, from 0.2 to 600")
-
-    @ttl_s.validator
-    def _check_ttl(self, _: object, value: float) -> None:
-        if not 0.6 <= value <= 86_400:
-            raise SettingsError(f"tokens.ttl is {value}: it must be seconds, from 0.6 to 86400")
-
-    @lock_delay_s.validator
-    def _check_lock_delay(self, _: object, value: float | None) -> None:
-        if value is not None and not 0 <= value <= 600:
-            raise SettingsError(f"tokens.lock_delay is {value}: it must be seconds, from 0 to 600")
-
-    @drift.validator
-    def _check_drift(self, _: object, value: float) -> None:
-        if not 0 <= value <= 0.2:
-            raise SettingsError(f"tokens.drift is {value}: it must be 0 to 0.2")
 
 
 @attrs.frozen
@@ -331,9 +278,10 @@ class Config:
     scrub: ScrubConfig = ScrubConfig()
     links: LinksConfig = LinksConfig()
     tree: TreeConfig = TreeConfig()
-    tokens: TokensConfig = TokensConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
+    services: Mapping[type, object] = attrs.field(factory=dict)
+    """The settings of services, by their classes, as far as they are not as they are by default."""
 
     @node.validator
     def _check_node(self, _: object, value: str) -> None:
@@ -362,6 +310,11 @@ class Config:
     def _check_chain_length(self, _: object, value: int) -> None:
         if not 2 <= value <= 64:
             raise SettingsError(f"chain.length is {value}: it must be 2 to 64")
+
+    def of(self, kind: type[S]) -> S:
+        """Settings of a service: those of this class."""
+        found = self.services.get(kind)
+        return found if isinstance(found, kind) else kind()
 
     def __attrs_post_init__(self) -> None:
         if self.transport == "solo":

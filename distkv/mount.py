@@ -18,7 +18,9 @@ from typing import Final
 SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"),)
 """Of each service the package that has its parts, and its name."""
 
-PLACES: Final = {"wire": "wire.{}", "core": "core.{}.part", "doctor": "doctor.{}", "sim": "sim.{}.part"}
+PLACES: Final = {
+    "config": "core.{}.config", "wire": "wire.{}", "core": "core.{}.part", "doctor": "doctor.{}", "sim": "sim.{}.part"
+}
 """Where in that package each layer looks for its part."""
 
 

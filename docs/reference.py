@@ -36,7 +36,7 @@ import attrs
 from distkv import config
 from distkv.cli import settings
 from distkv.cli.main import everything
-from distkv.cli.settings import AUTH_FILE, SETTINGS, Setting
+from distkv.cli.settings import AUTH_FILE, Setting, known_settings
 from distkv.errors import SettingsError
 from distkv.graph.page import page
 from distkv.graph.picture import compose
@@ -97,10 +97,11 @@ def cli_text() -> str:
 def settings_text() -> str:
     """A section for every section of the configuration, with its keys."""
     parts = []
-    for section in dict.fromkeys(setting.section for setting in SETTINGS.values()):
-        mine = [setting for setting in SETTINGS.values() if setting.section is section]
-        below = mine[0].key.partition(".")[0] if section is not config.Config else "node"
-        parts.append(f"{_title(below, '-')}\n\n{_literals(inspect.getdoc(section) or '')}\n")
+    known = settings.sections()
+    for word in dict.fromkeys(known.values()):
+        mine = [setting for setting in known_settings().values() if known[setting.section] == word]
+        below = word or "node"
+        parts.append(f"{_title(below, '-')}\n\n{_literals(inspect.getdoc(mine[0].section) or '')}\n")
         parts += [_setting_text(setting) for setting in mine]
         if AUTH_FILE.startswith(f"{below}."):
             parts.append(_entry(AUTH_FILE, "text", None, _docstrings(settings)["AUTH_FILE"], ""))
@@ -137,7 +138,7 @@ def setting_rule(setting: Setting) -> str:
     needed: dict[str, object] = {"node": "x", "data_dir": Path()} if setting.section is config.Config else {}
     for wrong in (-1, "\0", ("\0",)):
         try:
-            setting.section(**{**needed, setting.field: wrong})  # type: ignore[arg-type]
+            setting.section(**{**needed, setting.field: wrong})
         except SettingsError as error:
             _, found, rule = str(error).rpartition("must be ")
             rule = f"must be {rule}" if found else rule.rpartition(": ")[2]

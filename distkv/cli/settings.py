@@ -14,8 +14,9 @@ import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -30,17 +31,14 @@ from distkv.config import (
     PingConfig,
     ScrubConfig,
     SerfConfig,
-    TokensConfig,
     TreeConfig,
 )
 from distkv.errors import SettingsError
+from distkv.mount import parts
 from distkv.text.schema import YamlError, scalar
 
-Section: TypeAlias = (
-    type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
-    | type[ScrubConfig] | type[LinksConfig] | type[TreeConfig] | type[TokensConfig]
-    | type[Limits]
-)
+Section: TypeAlias = type[Any]
+"""One of the classes of the configuration, or of a service's settings."""
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
 SYSTEM_STATE: Final = Path("/var/lib/distkv")
@@ -122,7 +120,7 @@ def effective_settings(file: str | None, assignments: tuple[str, ...]) -> dict[s
     given = _given(file, assignments, _refuse)
     values = _checked(_with_auth(given, _refuse), _refuse)
     found: dict[str, Given] = {}
-    for key, setting in SETTINGS.items():
+    for key, setting in known_settings().items():
         if key == AUTH and AUTH_FILE in given:
             found[AUTH_FILE] = given[AUTH_FILE]
         elif key == AUTH and values.get(AUTH) is not None:
@@ -161,10 +159,10 @@ def default_data_dir(node: str) -> Path:
 
 def all_settings() -> Iterator[Setting]:
     """Every key that is served, with type and default."""
-    for section, prefix in _SECTIONS.items():
+    for section, prefix in sections().items():
         kinds = typing.get_type_hints(section)
         for field in attrs.fields(section):
-            key = _KEYS.get((section, field.name), prefix and f"{prefix}.{field.name}")
+            key = _KEYS.get((section, field.name), prefix and f"{prefix}.{_named(field.name)}")
             if key:
                 yield Setting(key, section, field.name, kinds[field.name], field.default)
 
@@ -173,10 +171,10 @@ def all_settings() -> Iterator[Setting]:
 
 _SECTIONS: Final[dict[Section, str]] = {
     Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
-    ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", TokensConfig: "tokens", LogConfig: "log",
+    ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", LogConfig: "log",
     Limits: "limits",
 }  # fmt: skip
-"""Keys are PREFIX.FIELD, but for those below."""
+"""Keys are PREFIX.FIELD without seconds as a unit, but for those below. Services have sections of their own."""
 
 _KEYS: Final[dict[tuple[Section, str], str]] = {
     (Config, "node"): "node.name",
@@ -185,22 +183,32 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (Config, "advertise"): "advertise",
     (Config, "transport"): "transport",
     (Config, "chain_length"): "chain.length",
-    (PingConfig, "clock_s"): "ping.clock",
-    (DeleteConfig, "retention_s"): "delete.retention",
-    (HistoryConfig, "retention_s"): "history.retention",
-    (ScrubConfig, "every_s"): "scrub.every",
-    (LinksConfig, "silent_s"): "links.silent",
-    (TreeConfig, "announce_s"): "tree.announce",
-    (TokensConfig, "lease_s"): "tokens.lease",
-    (TokensConfig, "ttl_s"): "tokens.ttl",
-    (TokensConfig, "lock_delay_s"): "tokens.lock_delay",
 }
 
 AUTH: Final = "serf.auth"
 AUTH_FILE: Final = "serf.auth_file"
 """A file whose first line is `serf.auth`. It keeps the secret out of the configuration."""
 
-SETTINGS: Final = {setting.key: setting for setting in all_settings()}
+
+def sections() -> dict[Section, str]:
+    """All, each with the first word of its keys; those with the same word one after the other."""
+    found = [*_SECTIONS.items(), *(section for part in parts("config") for section in part.SECTIONS)]
+    words = [word for _, word in found]
+    return dict(sorted(found, key=lambda section: words.index(section[1])))
+
+
+def known_settings() -> Mapping[str, Setting]:
+    """All settings, by their keys."""
+    return _known(parts("config"))
+
+
+@cache
+def _known(_: tuple[object, ...]) -> Mapping[str, Setting]:
+    return {setting.key: setting for setting in all_settings()}
+
+
+def _named(field: str) -> str:
+    return field if field.endswith("_per_s") else field.removesuffix("_s")
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
@@ -258,10 +266,10 @@ def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tupl
         return
     for name, inner in node.value.items():
         key = f"{prefix}.{name}" if prefix else str(name)
-        if key in SETTINGS or key == AUTH_FILE:
+        if key in known_settings() or key == AUTH_FILE:
             if not inner.is_empty:
                 yield key, Given(yaml.plain(inner), f"{path}:{inner.line}")
-        elif any(known.startswith(f"{key}.") for known in SETTINGS):
+        elif any(known.startswith(f"{key}.") for known in known_settings()):
             yield from _keys_in(inner, key, path, tell)
         else:
             tell(f"{path}:{inner.line}", _unknown(key))
@@ -274,7 +282,7 @@ def _read_assignment(text: str, tell: Tell) -> dict[str, Given]:
     key, equals, word = text.partition("=")
     if not equals:
         tell(where, "write KEY=VALUE, such as ping.clock=2")
-    elif key not in SETTINGS and key != AUTH_FILE:
+    elif key not in known_settings() and key != AUTH_FILE:
         tell(where, _unknown(key))
     else:
         try:
@@ -288,7 +296,7 @@ def _read_assignment(text: str, tell: Tell) -> dict[str, Given]:
 def _unknown(key: str) -> str:
     import difflib
 
-    known = [*SETTINGS, AUTH_FILE]
+    known = [*known_settings(), AUTH_FILE]
     below = [name for name in known if name.startswith(f"{key}.")]
     if below:
         return f"{key} is a section: set {', '.join(below)}"
@@ -305,7 +313,7 @@ def _checked(given: dict[str, Given], tell: Tell) -> dict[str, object]:
     """The values of the keys that are given, as their fields want them."""
     found: dict[str, object] = {}
     for key, one in given.items():
-        setting = SETTINGS[key]
+        setting = known_settings()[key]
         try:
             value = _converted(key, one.value, setting.kind)
             _check(setting, value)
@@ -317,27 +325,22 @@ def _checked(given: dict[str, Given], tell: Tell) -> dict[str, object]:
 
 
 def _config(values: dict[str, object]) -> Config:
-    fields: dict[Section, dict[str, object]] = {section: {} for section in _SECTIONS}
+    fields: dict[Section, dict[str, Any]] = {}
     for key, value in values.items():
-        fields[SETTINGS[key].section][SETTINGS[key].field] = value
-    top = fields[Config]
+        setting = known_settings()[key]
+        fields.setdefault(setting.section, {})[setting.field] = value
+    top = fields.pop(Config)
     top.setdefault("data_dir", default_data_dir(str(top["node"])))
-    serf, ping, limits = SerfConfig(**fields[SerfConfig]), PingConfig(**fields[PingConfig]), Limits(**fields[Limits])  # type: ignore[arg-type]
-    delete = DeleteConfig(**fields[DeleteConfig])  # type: ignore[arg-type]
-    history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
-    scrub = ScrubConfig(**fields[ScrubConfig])  # type: ignore[arg-type]
-    links = LinksConfig(**fields[LinksConfig])  # type: ignore[arg-type]
-    tree = TreeConfig(**fields[TreeConfig])  # type: ignore[arg-type]
-    tokens = TokensConfig(**fields[TokensConfig])  # type: ignore[arg-type]
-    log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
-    parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "links": links}
-    return Config(**top, **parts, tree=tree, tokens=tokens, log=log, limits=limits)  # type: ignore[arg-type]
+    made = {section: section(**given) for section, given in fields.items()}
+    own = {prefix: made.pop(section) for section, prefix in _SECTIONS.items() if section in made}
+    of_services = {section: one for section, one in made.items() if one != section()}
+    return Config(**top, **own, services=of_services)
 
 
 def _check(setting: Setting, value: object) -> None:
     """Make the section with this field alone, so that a complaint is known to be about it."""
     needed = {"node": "x", "data_dir": Path(), "transport": "solo"} if setting.section is Config else {}
-    setting.section(**{**needed, setting.field: value})  # type: ignore[arg-type]
+    setting.section(**{**needed, setting.field: value})
 
 
 def _with_auth(given: dict[str, Given], tell: Tell) -> dict[str, Given]:

@@ -46,9 +46,9 @@ def suggest_trees(context: click.Context, _: click.Parameter, word: str) -> list
 
 def suggest_settings(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
     """The keys of the configuration, as `-C` takes them; their values are up to the user."""
-    from distkv.cli.settings import SETTINGS
+    from distkv.cli.settings import known_settings
 
-    return [_item(f"{key}=", is_open=True) for key in SETTINGS if key.startswith(word)]
+    return [_item(f"{key}=", is_open=True) for key in known_settings() if key.startswith(word)]
 
 
 def suggest_log_levels(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:

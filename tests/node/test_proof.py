@@ -16,12 +16,13 @@ import trio
 from trio.testing import MockClock
 
 from distkv import mount
-from distkv.config import Config
+from distkv.cli.settings import read_settings
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.service import machines, mounted
 from distkv.core.ground.turn import ServiceTurn
 from distkv.doctor.facts import Level, NodeFacts
 from distkv.doctor.services import checkups
+from distkv.errors import SettingsError
 from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
 from distkv.wire.services import ServiceRequest, service_rows
@@ -71,11 +72,18 @@ def test_its_requests_are_written_and_read(request_: ServiceRequest) -> None:
 
 def test_node_has_it_if_its_settings_say_so() -> None:
     (echo,) = [service for service in mounted() if service.name == ECHO]
-    for length, is_there in ((5, True), (2, False)):
-        config = Config(node="a", data_dir="d", chain_length=length, transport="solo")
+    for length, is_there in ((5, True), (0, False)):
+        config = read_settings(None, (f"echo.length={length}",), {"node.name": ("NAME", "a")})
         made = machines(config, _Chance()).get(ECHO)
         assert (made is not None) == is_there
         assert (echo.alike_off if made is None else made.alike()) == echo.alike(config)
+
+
+def test_mistake_in_its_settings_is_named_as_any_other() -> None:
+    with pytest.raises(SettingsError, match=r"-C echo.length=99: echo.length is 99: it must be 0 to 64"):
+        read_settings(None, ("echo.length=99",), {"node.name": ("NAME", "a")})
+    with pytest.raises(SettingsError, match=r"there is no setting echo.lenght: did you mean echo.length\?"):
+        read_settings(None, ("echo.lenght=9",), {"node.name": ("NAME", "a")})
 
 
 class _Chance:
@@ -146,7 +154,7 @@ async def test_node_without_it_says_what_to_do(autojump_clock: MockClock) -> Non
         await world.ready("a")
         async with node.client() as client:
             refused = await client.ask("echo_watch")
-            assert (refused["code"], "chain.length" in refused["error"]) == ("disabled", True)
+            assert (refused["code"], "echo.length" in refused["error"]) == ("disabled", True)
             assert (await client.ask("get_state"))[ECHO] == {}
         nursery.cancel_scope.cancel()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from distkv.cli.main import run
-from distkv.cli.settings import AUTH_FILE, SETTINGS
+from distkv.cli.settings import AUTH_FILE, known_settings
 from tests.process.pages import ROOT, pages
 
 sys.path.append(str(ROOT / "docs"))
@@ -99,11 +99,11 @@ def test_commands_that_are_named_exist() -> None:
 
 def test_every_setting_is_in_the_reference() -> None:
     keys = re.findall(r"^``(\S+)``$", reference.settings_text(), re.MULTILINE)
-    assert sorted(keys) == sorted([*SETTINGS, AUTH_FILE])
+    assert sorted(keys) == sorted([*known_settings(), AUTH_FILE])
 
 
 def test_every_setting_says_what_it_is() -> None:
-    said = {key: reference.setting_docstring(setting) for key, setting in SETTINGS.items()}
+    said = {key: reference.setting_docstring(setting) for key, setting in known_settings().items()}
     assert said
     assert_none({key: words for key, words in said.items() if not words.endswith((".", "`"))})
 
@@ -117,7 +117,7 @@ def test_reference_shows_defaults_and_rules_of_settings() -> None:
 
 
 def test_settings_that_are_named_exist() -> None:
-    sections = {key.partition(".")[0] for key in SETTINGS if "." in key}
+    sections = {key.partition(".")[0] for key in known_settings() if "." in key}
     named = _named(rf"``((?:{'|'.join(sections)})\.\w+)``")
     assert named
-    assert_none([(page, key) for page, key in named if key not in {*SETTINGS, AUTH_FILE}])
+    assert_none([(page, key) for page, key in named if key not in {*known_settings(), AUTH_FILE}])

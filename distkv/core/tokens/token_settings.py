@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from distkv.config import Config
+from distkv.core.tokens.config import TokenLimits, TokensConfig
 from distkv.model.event import NodeName
 
 
@@ -36,7 +37,7 @@ class TokenSettings:
     @classmethod
     def of(cls, config: Config) -> TokenSettings:
         """As a configuration has them; without servers there is no token service."""
-        tokens, limits = config.tokens, config.limits
+        tokens, limits = config.of(TokensConfig), config.of(TokenLimits)
         lease_ms = int(tokens.lease_s * 1000)
         return cls(
             servers=tuple(NodeName(name) for name in tokens.servers),

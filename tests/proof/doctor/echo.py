@@ -21,7 +21,7 @@ def _read(shown: Mapping[str, object]) -> int | None:
 def _check(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     there = [node.name for node in nodes if node.services.get("echo") is not None]
     if lacking := len(nodes) - len(there):
-        yield Finding("echo", Level.WARN, f"{counted(lacking, 'node')} without an echo", "set chain.length")
+        yield Finding("echo", Level.WARN, f"{counted(lacking, 'node')} without an echo", "set echo.length")
     else:
         yield Finding("echo", Level.OK, f"all of {counted(len(nodes), 'node')}")
 

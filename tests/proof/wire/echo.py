@@ -138,6 +138,6 @@ FORM: Final = ServiceForm(
     ),
     _reply_fields,
     hides=lambda key: key.startswith(SECRET),
-    when_off="this node has no echo: set chain.length to more than 2",
+    when_off="this node has no echo: set echo.length",
     logged=lambda request: "echo_name" if isinstance(request, EchoName) else "",
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distkv.cli.main import run
-from distkv.cli.settings import SETTINGS, read_settings
+from distkv.cli.settings import known_settings, read_settings
 from distkv.text import yaml
 
 Capture = pytest.CaptureFixture[str]
@@ -49,7 +49,7 @@ def test_shown_settings_are_defaults_file_and_assignments(capsys: Capture, file:
 
 def test_every_setting_is_shown_once_the_node_has_a_name(capsys: Capture) -> None:
     shown = json.loads(printed(capsys, "-C", "node.name=a", "-o", "json", "config", "show", "--origin"))
-    assert list(shown) == list(SETTINGS)
+    assert list(shown) == list(known_settings())
 
 
 def test_what_is_shown_is_a_configuration_that_means_the_same(capsys: Capture, file: Path) -> None:

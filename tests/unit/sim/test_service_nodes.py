@@ -1,26 +1,36 @@
-"""A service of the tests in the simulator: it is mounted on a fleet, and its rule sees what it does.
+"""A service of the tests in the simulator: it is mounted on a fleet, seeds draw it, scenario files speak of it, and its
+rule sees what it does.
 
-Knows: a small fleet with the echo.  Does not know what a scenario says of services.
+Knows: the echo.  Does not know other services.
 """
 
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import pytest
 
+from distkv import mount
 from distkv.core.client_writes import LocalSet
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
-from distkv.errors import BadValueError, InternalError
+from distkv.errors import BadValueError, InternalError, SettingsError
 from distkv.model.path import Path
+from distkv.sim.actions import ServiceAction
+from distkv.sim.draft import draw, seeds_with
 from distkv.sim.fleet import Fleet
+from distkv.sim.grammar import parse_script
 from distkv.sim.network import NetworkFaults
+from distkv.sim.player import ScriptFailedError, play
 from distkv.sim.rule import BrokenRuleError, Observer
+from distkv.sim.run import Verdict, run
+from distkv.sim.verbs import command_of
 from distkv.storage.memory import MemoryDisk
 from distkv.wire.value_requests import SetValue
 from tests.profiles import seeds
-from tests.proof.core.echo.machine import ECHO, sealed
-from tests.proof.sim.echo import EchoIsTrue, EchoNodes, RowsStay
+from tests.proof.core.echo.machine import ECHO, Echo, sealed
+from tests.proof.sim.echo.crowd import EchoNodes
+from tests.proof.sim.echo.rule import EchoIsTrue, RowsStay
 from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoSeal
 
 NAMES = ("a", "b", "c")
@@ -155,3 +165,69 @@ def test_row_that_is_gone_breaks_the_rule() -> None:
     host.disk.wipe()  # behind the back of the rule
     with pytest.raises(BrokenRuleError, match=r"starts with \{\}"):
         fleet.start("a")
+
+
+@pytest.fixture
+def _mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one line."""
+    monkeypatch.setattr(mount, "SERVICES", (*mount.SERVICES, ("tests.proof", "echo")))
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seeds_draw_it_and_its_rule_is_kept() -> None:
+    rule, counted = EchoIsTrue(), 0
+    for seed in islice(seeds_with(ECHO, 0), 2):
+        outcome = run(draw(seed), observers=[rule])
+        assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
+        counted += rule.heard_count
+    assert counted > 20
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seed_that_leaves_it_out_has_nothing_of_it() -> None:
+    seed = next(seeds_with(ECHO, 0))
+    planned = [one.action for one in draw(seed, {ECHO}).planned]
+    assert not any(isinstance(action, ServiceAction) and action.service == ECHO for action in planned)
+    assert planned == [one.action for one in draw(seed).planned if getattr(one.action, "service", "") != ECHO]
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_wrong_echo_fails_the_seed_and_is_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Echo, "answer_of", staticmethod(lambda body: body))
+    seed = next(seeds_with(ECHO, 0))
+    outcome = run(draw(seed))
+    assert outcome.rule == EchoIsTrue.rule
+    with pytest.raises(ScriptFailedError, match=EchoIsTrue.rule):
+        play(parse_script(draw(seed).text(), "seed.txt"))
+
+
+SCENARIO = """
+settings echo=yes
+show nothing
+cluster a b
+name-echo a x is one
+name-echo b y is two
+run 2s
+ask-echo a b abc
+run 2s
+name-echo b x
+run 2s
+names
+----
+"""
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_scenario_file_speaks_of_it() -> None:
+    played = play(parse_script(SCENARIO, "echo.txt"))
+    assert played.outputs == (("a: its client knows y is two", "b: its client knows y is two"),)
+    script = parse_script(SCENARIO, "echo.txt")
+    commands = [command for block in script.blocks for command in block.commands]
+    assert [command_of(command.action) for command in commands if command.text.startswith("name-echo")] == [
+        command.text for command in commands if command.text.startswith("name-echo")
+    ]
+
+
+def test_without_the_line_no_verb_of_it_is_known() -> None:
+    with pytest.raises(SettingsError, match="echo is no setting"):
+        parse_script(SCENARIO, "echo.txt")

@@ -159,7 +159,7 @@ class Echo:
                 turn.answer(id, {"continued": True})
             case NodeAsked(call=call, body=body):
                 if body != SILENCE:
-                    turn.answer_node(call, bytes(reversed(body)))
+                    turn.answer_node(call, self.answer_of(body))
             case Replied(purpose=(_, int(id)), reply=DistkvError() as error):
                 turn.answer(id, error)
             case Replied(purpose=("text", int(id)), reply=bytes(reply)):
@@ -194,6 +194,11 @@ class Echo:
 
     def check(self) -> None:
         must(self._can_take <= self._watches.keys(), "who can take more, watches")
+
+    @staticmethod
+    def answer_of(body: bytes) -> bytes:
+        """What it says back."""
+        return bytes(reversed(body))
 
     # -- inside
 

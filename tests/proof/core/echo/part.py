@@ -1,4 +1,4 @@
-"""The echo, as a node mounts it. It borrows a setting: the product has none for it.
+"""The echo, as a node mounts it.
 
 Knows: when a node has it.  Does not know what it does.
 """
@@ -10,15 +10,17 @@ from typing import Final
 from distkv.config import Config
 from distkv.core.ground.service import Service
 from distkv.core.ready import Rng
+from tests.proof.core.echo.config import EchoConfig
 from tests.proof.core.echo.machine import ECHO, Echo
 
 
 def _machine(config: Config, _: Rng) -> Echo | None:
-    return Echo(config.chain_length) if config.chain_length > 2 else None
+    length = config.of(EchoConfig).length
+    return Echo(length) if length else None
 
 
 SERVICE: Final = Service(
     ECHO,
     _machine,
-    alike=lambda config: {} if config.chain_length == 2 else {"echo.length": config.chain_length},
+    alike=lambda config: {"echo.length": length} if (length := config.of(EchoConfig).length) else {},
 )

@@ -1,32 +1,18 @@
-"""The echo on the hosts of a fleet, and what must be true of it.
+"""What must be true of an echo.
 
-Knows: which machine each start of a host has.  Does not know what happens to the hosts.
+Knows: what is said and what comes back.  Does not know how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import DataRecord, Record
-from tests.proof.core.echo.machine import ECHO, Echo
+from tests.proof.core.echo.machine import ECHO
 from tests.proof.wire.echo import EchoAsk, EchoHeard
-
-
-@attrs.frozen
-class EchoNodes:
-    """See `ServiceNodes`."""
-
-    machines: dict[str, Echo] = attrs.field(factory=dict)
-    """By host, of its last start."""
-
-    def start(self, host: Host) -> Echo:
-        machine = self.machines[host.name] = Echo()
-        return machine
 
 
 class EchoIsTrue(Observer):

@@ -1,0 +1,64 @@
+"""What clients of the echo do, and how a scenario file writes it.
+
+Knows: which actions there are.  Does not know how they are carried out (`crowd`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from distkv.sim import forms
+from distkv.sim.actions import ServiceAction, ShowService
+from distkv.sim.forms import Verb, mention, option
+from tests.proof.core.echo.machine import ECHO
+
+
+@attrs.frozen
+class AskEcho(ServiceAction):
+    """A client asks a node for the echo of another one."""
+
+    service = ECHO
+    node: str
+    other: str
+    text: str
+
+
+@attrs.frozen
+class NameEcho(ServiceAction):
+    """A client gives a name to all, or takes it away."""
+
+    service = ECHO
+    node: str
+    name: str
+    text: str | None = None
+
+
+@attrs.frozen
+class KeepEcho(ServiceAction):
+    """A client has a node keep a row, or let it go."""
+
+    service = ECHO
+    node: str
+    key: str
+    text: str | None = None
+
+
+@attrs.frozen
+class ShowNames(ShowService):
+    """Show which names each node has."""
+
+    service = ECHO
+
+
+VERBS: Final = (
+    Verb("ask-echo", AskEcho, (mention("node"), mention("other"), forms.text("text", "the text"))),
+    Verb("name-echo", NameEcho, (
+        mention("node"), forms.text("name", "the name"), option("is", forms.text("text", "the text")),
+    )),
+    Verb("keep-echo", KeepEcho, (
+        mention("node"), forms.text("key", "the key"), option("is", forms.text("text", "the text")),
+    )),
+    Verb("names", ShowNames),
+)  # fmt: skip

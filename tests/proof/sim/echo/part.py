@@ -1,0 +1,40 @@
+"""What the echo brings to the simulator, as it mounts it.
+
+Knows: where each piece is, and what a seed draws.  Does not know what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+from distkv.sim.actions import ServiceAction, SettingMap
+from distkv.sim.host import Host
+from distkv.sim.service import Drawn, SimPart
+from tests.proof.core.echo.machine import ECHO
+from tests.proof.sim.echo.actions import VERBS, AskEcho, KeepEcho, NameEcho
+from tests.proof.sim.echo.crowd import EchoCrowd, EchoNodes
+from tests.proof.sim.echo.rule import EchoIsTrue, RowsStay
+
+SHARE: Final = 0.5
+PAUSE_MS: Final = 3000
+
+
+def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> EchoNodes | None:  # noqa: ARG001
+    return EchoNodes() if world["echo"] else None
+
+
+def _draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
+    rng, planned, at_ms = Random(f"echo {seed}"), list[tuple[int, ServiceAction]](), 0
+    if rng.random() >= SHARE:
+        return None
+    while (at_ms := at_ms + rng.randint(1, PAUSE_MS)) < length_ms:
+        node, other, text = rng.choice(names), rng.choice(names), f"text {at_ms}"
+        name, given = f"name {at_ms % 3}", text if rng.random() < 0.7 else None
+        actions = AskEcho(node, other, text), NameEcho(node, name, given), KeepEcho(node, name, given)
+        planned.append((at_ms, rng.choice(actions)))
+    return Drawn({"echo": True}, planned)
+
+
+PART: Final = SimPart(ECHO, {"echo": False}, _nodes, EchoCrowd, VERBS, _draw, lambda: [EchoIsTrue(), RowsStay()])
