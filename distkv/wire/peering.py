@@ -7,7 +7,8 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from distkv.errors import DecodeError
 from distkv.model.event import LIFE_MAX, TICK_MAX, NodeName, Tick
@@ -111,16 +112,16 @@ def _read_as(fields: Fields, _: bytes) -> tuple[NodeName, int]:
     return read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
 
 
-def _write_as(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["as"] = {"node": request.node, "life": request.life}
+def _write_as(by: Sequence[object], fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["as"] = dict(zip(("node", "life"), by, strict=True))
 
 
 def _read_item(fields: Fields, _: bytes) -> tuple[EdgeItem]:
     return (read_edge(fields),)
 
 
-def _write_item(request: TreeSay, _: dict[str, object], raw: dict[str, bytes]) -> None:
-    raw |= {name: pack(value) for name, value in edge_fields(request.item).items()}
+def _write_item(item: Sequence[EdgeItem], _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw |= {name: pack(value) for name, value in edge_fields(item[0]).items()}
 
 
 def _read_service(value: object, name: str) -> str:
@@ -150,7 +151,7 @@ _NETWORK: Final = FieldKind(read_hash)
 _TICK_OF_EACH: Final = FieldKind(lambda value, name: read_single_ticks(read_map(value, name), name))
 _SILENT: Final = FieldKind(_read_silent, of_fields=True)
 _TASK: Final = whole_number(SEQ_MAX, 1)
-_AS: Final = FieldGroup(("node", "life"), _read_as, _write_as)
+_AS: Final = FieldGroup(2, _read_as, _write_as)
 
 ROWS: Final[tuple[AnyRow[Request], ...]] = (
     declared("get_events", GetEvents, {
@@ -168,7 +169,7 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     declared("held", HeldRequest, {"task": _TASK, "nodes": _TICK_OF_EACH, "quiet": FLAG}, when=_ALWAYS),
     declared("attach", Attach, {"as": _AS, "silent": _SILENT}, _LONG, _ALWAYS),
     declared("tree_say", TreeSay, {
-        "task": _TASK, "item": FieldGroup(("item",), _read_item, _write_item), "quiet": FLAG,
+        "task": _TASK, "item": FieldGroup(1, _read_item, _write_item), "quiet": FLAG,
     }, when=_ALWAYS),
     declared("lend", Lend, {"as": _AS, "network": _NETWORK}, when=_ALWAYS),
     declared("node_tell", NodeTell, {

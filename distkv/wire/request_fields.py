@@ -22,7 +22,7 @@ from distkv.errors import BadPathError, RequestError
 from distkv.model.event import TICK_MAX
 from distkv.model.path import Path
 from distkv.wire.fields import Fields, read_address, read_flag, read_int, read_node, read_path, read_seconds
-from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, Asked, ReplyForm, RequestRow, When
+from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, Asked, ReplyForm, RequestRow, When, Write
 
 
 @attrs.frozen
@@ -35,17 +35,20 @@ class FieldKind:
     """The field, of the attribute; None: it is the attribute."""
     of_fields: bool = False
     """Whether `read` is given all fields, not only the value of this one."""
+    count: Final = 1
+    is_needed: Final = False
 
 
 @attrs.frozen
 class FieldGroup:
     """What two fields are together, or one whose bytes are wanted."""
 
-    attributes: Sequence[str]
+    count: int
+    """Of the attributes."""
     read: Callable[[Fields, bytes], Sequence[object]]
     """These attributes, of all fields and the frame."""
-    write: Callable[[Any, dict[str, object], dict[str, bytes]], None] = lambda _, __, ___: None
-    """Puts what the request has of them into fields; what is packed already, into the second of them."""
+    write: Callable[[Sequence[Any], dict[str, object], dict[str, bytes]], None] = lambda _, __, ___: None
+    """Puts the attributes into fields; what is packed already, into the second of them."""
     is_needed: bool = False
     """Whether it is always written and read, whatever the defaults of the attributes are."""
 
@@ -62,96 +65,59 @@ def declared(
     when: When = When.SERVING,
 ) -> RequestRow[Asked, Asked]:
     """The row of a request whose attributes, besides `seq`, are these fields."""
-    places = {field.name: field for field in attrs.fields(cast("type[attrs.AttrsInstance]", asked))}
-    left = [name for name in places if name != "seq"]
-    parts: list[_DeclaredField] = []
-    for name, kind in (fields or {}).items():
-        names = (name,) if isinstance(name, str) else name
-        attributes = kind.attributes if isinstance(kind, FieldGroup) else left[:1]
-        left = [attribute for attribute in left if attribute not in attributes]
-        place = [*places].index(attributes[0]) if attributes else 0
-        default = places[attributes[0]].default if attributes else attrs.NOTHING
-        parts.append(_DeclaredField(names, kind, place, attributes, default))
-    if left:
-        raise TypeError(f"{action}: no field is {left[0]}")
-    return RequestRow(action, asked, _reader(asked, parts, places), _writer(parts), form, when)
+    return RequestRow(action, asked, *map_form(asked, fields or {}), form, when)
 
 
-@attrs.frozen
-class _DeclaredField:
-    names: Sequence[str]
-    kind: FieldKind | FieldGroup
-    place: int
-    """Among the attributes, of the first of these."""
-    attributes: Sequence[str]
-    _default: Any
+def map_form(
+    asked: Callable[..., Asked], fields: DeclaredFields, given: int = 1
+) -> tuple[Callable[[Any, Fields, bytes], Asked], Write[Asked]]:
+    """How the attributes of a value are read from a map and put into one, all but the first ones, which are `given`:
+    `read` takes the first of them, or, of several, a tuple of them."""
+    places = attrs.fields(cast("type[attrs.AttrsInstance]", asked))
+    defaults: list[Any] = [place.default for place in places]
+    new = [(at, default.factory) for at, default in enumerate(defaults) if hasattr(default, "factory")]
+    for at, make in new:
+        defaults[at] = make()
+    to_read, groups_to_read, to_write, groups_to_write = list[Any](), list[Any](), list[Any](), list[Any]()
+    at = given
+    for key, kind in fields.items():
+        names = (key,) if isinstance(key, str) else key
+        attributes = [place.name for place in places[at : at + kind.count]]
+        default = defaults[at] if attributes and not kind.is_needed else attrs.NOTHING
+        is_needed = default is attrs.NOTHING
+        if isinstance(kind, FieldKind):
+            to_read.append((names[0], at, kind.read, is_needed, kind.of_fields))
+            to_write.append((names[0], attributes[0], kind.write, default))
+        else:
+            groups_to_read.append((names, slice(at, at + kind.count), kind.read, is_needed))
+            groups_to_write.append((attributes, kind.write, default))
+        at += kind.count
+    if at != len(places):
+        raise TypeError(f"{asked.__name__} has {len(places)} attributes, and {at} are declared")
+    rest = defaults[given:]
 
-    @property
-    def default(self) -> object:
-        """Where nothing is said; `NOTHING`: it has to be."""
-        if isinstance(self.kind, FieldGroup) and self.kind.is_needed:
-            return attrs.NOTHING
-        return self._default.factory() if hasattr(self._default, "factory") else self._default
-
-    @property
-    def is_needed(self) -> bool:
-        return self.default is attrs.NOTHING
-
-
-def _reader(
-    asked: Callable[..., Asked], parts: Sequence[_DeclaredField], places: Mapping[str, attrs.Attribute[Any]]
-) -> Callable[[int, Fields, bytes], Asked]:
-    ones = [
-        (part.names[0], part.place, part.kind.read, part.is_needed, part.kind.of_fields)
-        for part in parts
-        if isinstance(part.kind, FieldKind)
-    ]
-    several = [
-        (part.names, slice(part.place, part.place + len(part.attributes)), part.kind.read, part.is_needed)
-        for part in parts
-        if isinstance(part.kind, FieldGroup)
-    ]
-    defaults: list[Any] = [place.default for place in places.values()]
-    new = [(place, default.factory) for place, default in enumerate(defaults) if hasattr(default, "factory")]
-
-    def read(seq: int, fields: Fields, frame: bytes) -> Asked:
-        found = [*defaults]
-        found[0] = seq
-        for place, make in new:
-            found[place] = make()
-        for name, place, read_one, is_needed, of_fields in ones:
+    def read(first: Any, fields: Fields, frame: bytes) -> Asked:
+        found = [first, *rest] if given == 1 else [*first, *rest]
+        for at, make in new:
+            found[at] = make()
+        for name, at, read_one, is_needed, of_fields in to_read:
             if name in fields or is_needed:
-                found[place] = read_one(fields if of_fields else fields.get(name), name)
-        for names, part, read_some, is_needed in several:
+                found[at] = read_one(fields if of_fields else fields.get(name), name)
+        for names, part, read_some, is_needed in groups_to_read:
             if is_needed or names[0] in fields or names[-1] in fields:
                 found[part] = read_some(fields, frame)
         return asked(*found)
 
-    return read
-
-
-def _writer(parts: Sequence[_DeclaredField]) -> Callable[[Any, dict[str, object], dict[str, bytes]], None]:
-    ones = [
-        (part.names[0], part.attributes[0], part.kind.write, part.default)
-        for part in parts
-        if isinstance(part.kind, FieldKind)
-    ]
-    several = [
-        (part.attributes[0] if part.attributes else "seq", part.kind.write, part.default)
-        for part in parts
-        if isinstance(part.kind, FieldGroup)
-    ]
-
     def write(request: Any, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-        for name, attribute, write_one, default in ones:
+        for name, attribute, write_one, default in to_write:
             value = getattr(request, attribute)
             if value != default:
                 fields[name] = value if write_one is None else write_one(value)
-        for attribute, write_some, default in several:
-            if getattr(request, attribute) != default:
-                write_some(request, fields, raw)
+        for attributes, write_some, default in groups_to_write:
+            if not attributes or getattr(request, attributes[0]) != default:
+                write_some([getattr(request, attribute) for attribute in attributes], fields, raw)
 
-    return write
+    return read, write
 
 
 # -- kinds that several requests have -----------------------------------------------------------------------------
@@ -175,7 +141,7 @@ def refused(name: str, why: str) -> FieldGroup:
             raise RequestError(f"the field '{name}' {why}")
         return ()
 
-    return FieldGroup((), read)
+    return FieldGroup(0, read)
 
 
 def read_path_of(value: object, name: str) -> Path:

@@ -16,7 +16,7 @@ import attrs
 from distkv.errors import RequestError
 from distkv.model.event import TICK_MAX
 from distkv.wire import packing
-from distkv.wire.fields import Fields, read_int
+from distkv.wire.fields import Fields
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found", covariant=True)
@@ -77,11 +77,6 @@ AnyRow: TypeAlias = RequestRow[Any, Found]
 
 
 # -- what several requests have to check --------------------------------------------------------------------------
-
-
-def read_nchain(fields: Fields) -> int:
-    """How many links of a chain are to be shown."""
-    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
 
 
 def refuse(fields: Fields, names: tuple[str, ...], why: str) -> None:

@@ -7,7 +7,8 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
@@ -191,16 +192,12 @@ OneTokenRequest: TypeAlias = TokenAcquire | TokenRelease | TokenData | TokenShow
 # -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _numbers(attribute: str) -> FieldGroup:
-    """Epoch and counter."""
+def _read_numbers(fields: Fields, _: bytes) -> tuple[object]:
+    return ((read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)),)
 
-    def read(fields: Fields, _: bytes) -> tuple[object]:
-        return ((read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)),)
 
-    def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
-        fields["epoch"], fields["counter"] = getattr(request, attribute)
-
-    return FieldGroup((attribute,), read, write)
+def _write_numbers(numbers: Sequence[tuple[int, int]], fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["epoch"], fields["counter"] = numbers[0]
 
 
 def _read_data(_: Fields, frame: bytes) -> tuple[bytes | None]:
@@ -213,8 +210,8 @@ def _read_new_data(fields: Fields, frame: bytes) -> tuple[bytes | None]:
     return (read_data(frame),)
 
 
-def _write_data(request: TokenAcquire | TokenData, _: dict[str, object], raw: dict[str, bytes]) -> None:
-    raw["data"] = NIL if request.data is None else request.data
+def _write_data(data: Sequence[bytes | None], _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw["data"] = NIL if data[0] is None else data[0]
 
 
 def _read_held(fields: Fields, frame: bytes) -> tuple[tuple[HeldToken, ...]]:
@@ -223,8 +220,8 @@ def _read_held(fields: Fields, frame: bytes) -> tuple[tuple[HeldToken, ...]]:
     return (read_held(fields.get("held"), frame),)
 
 
-def _write_held(request: TokenKeep, _: dict[str, object], raw: dict[str, bytes]) -> None:
-    raw["held"] = packing.array_header(len(request.held)) + b"".join(map(_packed_held, request.held))
+def _write_held(held: Sequence[Sequence[HeldToken]], _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw["held"] = packing.array_header(len(held[0])) + b"".join(map(_packed_held, held[0]))
 
 
 def _packed_held(held: HeldToken) -> bytes:
@@ -242,7 +239,7 @@ def _read_force(fields: Fields, _: bytes) -> tuple[()]:
     return ()
 
 
-def _write_force(_: TokenReset, fields: dict[str, object], __: dict[str, bytes]) -> None:
+def _write_force(_: object, fields: dict[str, object], __: dict[str, bytes]) -> None:
     fields["force"] = True
 
 
@@ -252,38 +249,39 @@ _TOKEN: Final = FieldKind(read_token)
 _PREFIX: Final = FieldKind(read_prefix, of_fields=True)
 _NUMBER: Final = whole_number(FENCE_MAX)
 _SERVERS: Final = FieldKind(lambda value, _: read_list_of_servers(value), list)
-_DATA: Final = FieldGroup(("data",), _read_data, _write_data)
+_NUMBERS: Final = FieldGroup(1, _read_numbers, _write_numbers)
+_DATA: Final = FieldGroup(1, _read_data, _write_data)
 
 TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
     declared("token_open", TokenOpen, {"ttl": seconds(TTL_S_MAX), "grace": WAIT}, _LATER),
     declared("token_close", TokenClose, {"session": _SESSION}, _LATER),
     declared("token_keep", TokenKeep, {
-        "session": _SESSION, "version": _NUMBER, "held": FieldGroup(("held",), _read_held, _write_held, is_needed=True),
+        "session": _SESSION, "version": _NUMBER, "held": FieldGroup(1, _read_held, _write_held, is_needed=True),
         "wait": WAIT, "turn": _NUMBER, "heard": _NUMBER,
     }, _LATER),
     declared("token_acquire", TokenAcquire, {
         "session": _SESSION, "token": _TOKEN, "shared": FLAG, "wait": WAIT, "data": _DATA,
-        "ticket": FieldKind(lambda value, _: read_ticket(value), ticket_text), ("epoch", "counter"): _numbers("before"),
+        "ticket": FieldKind(lambda value, _: read_ticket(value), ticket_text), ("epoch", "counter"): _NUMBERS,
         "keep_data": FLAG,
     }, _LATER),
     declared("token_release", TokenRelease, {
-        "session": _SESSION, "token": _TOKEN, ("epoch", "counter"): _numbers("fence"),
+        "session": _SESSION, "token": _TOKEN, ("epoch", "counter"): _NUMBERS,
     }, _LATER),
     declared("token_data", TokenData, {
-        "session": _SESSION, "token": _TOKEN, "data": FieldGroup(("data",), _read_new_data, _write_data),
-        ("epoch", "counter"): _numbers("fence"), "change": whole_number(FENCE_MAX, 1), "keep_data": FLAG,
+        "session": _SESSION, "token": _TOKEN, "data": FieldGroup(1, _read_new_data, _write_data),
+        ("epoch", "counter"): _NUMBERS, "change": whole_number(FENCE_MAX, 1), "keep_data": FLAG,
     }, _LATER),
     declared("token_show", TokenShow, {"token": _TOKEN}, _LATER),
     declared("token_list", TokenList, {
         "prefix": _PREFIX, "limit": whole_number(PAGE_MAX, 1), "after": _PREFIX,
     }, _LATER),
     declared("token_watch", TokenWatch, {"prefix": _PREFIX}, ReplyForm.OPEN),
-    declared("token_break", TokenBreak, {"token": _TOKEN, ("epoch", "counter"): _numbers("fence")}, _LATER),
+    declared("token_break", TokenBreak, {"token": _TOKEN, ("epoch", "counter"): _NUMBERS}, _LATER),
     declared("token_servers", TokenServers, form=_LATER),
     declared("token_set_servers", TokenSetServers, {
         "servers": _SERVERS, "wait": WAIT,
     }, _LATER),
     declared("token_reset", TokenReset, {
-        "force": FieldGroup((), _read_force, _write_force), "servers": _SERVERS,
+        "force": FieldGroup(0, _read_force, _write_force), "servers": _SERVERS,
     }),
 )  # fmt: skip

@@ -7,7 +7,7 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from distkv.errors import DecodeError, RequestError
@@ -21,7 +21,6 @@ from distkv.wire.events import read_asked_fence, read_ttl
 from distkv.wire.fields import (
     Fields,
     chain_map,
-    read_flag,
     read_int,
     read_lasting_path,
     read_link,
@@ -31,7 +30,8 @@ from distkv.wire.fields import (
     read_time,
     shown,
 )
-from distkv.wire.row import COUNT_MAX, REPLICA_FIELDS, AnyRow, ReplyForm, RequestRow, check_fields, read_nchain, refuse
+from distkv.wire.request_fields import COUNT, FLAG, PATH, FieldGroup, FieldKind, declared, map_form, whole_number
+from distkv.wire.row import COUNT_MAX, REPLICA_FIELDS, AnyRow, ReplyForm, RequestRow, check_fields, refuse
 from distkv.wire.values import canonical, pack_value
 
 _GET: Final = b"\x84" + b"%b".join(
@@ -125,23 +125,21 @@ ValueRequest: TypeAlias = GetValue | GetValueAt | GetHistory | SetValue | Batch
 # -- read ---------------------------------------------------------------------------------------------------------
 
 
-def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
+def _get_value(seq: int, fields: Fields, frame: bytes) -> GetValue:
     refuse(fields, ("at",), "is for a request of its own, not for a batch")
-    return GetValue(seq, read_path(fields.get("path")), read_nchain(fields))
+    return _read_get(seq, fields, frame)
 
 
 def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
-    if len(fields) == 3:  # seq, action and path: the usual read has no further wishes
+    if len(fields) == 3:  # seq, action and path: the usual read has no further wishes, or only for the chain
         return GetValue(seq, read_path(fields.get("path")))
-    if "at" not in fields:
-        return _get_value(seq, fields, frame)
-    return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), read_nchain(fields))
+    if len(fields) == 4 and "nchain" in fields:
+        return GetValue(seq, read_path(fields.get("path")), read_int(fields, "nchain", COUNT_MAX))
+    return _read_get_at(seq, fields, frame) if "at" in fields else _read_get(seq, fields, frame)
 
 
-def _history(seq: int, fields: Fields, _: bytes) -> GetHistory:
-    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
-    before = read_int(fields, "before") if "before" in fields else None
-    return GetHistory(seq, read_path(fields.get("path")), limit, before)
+_read_get, _write_get = map_form(GetValue, {"path": PATH, "nchain": COUNT})
+_read_get_at, _write_get_at = map_form(GetValueAt, {"path": PATH, "at": FieldKind(read_time), "nchain": COUNT})
 
 
 def _set_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
@@ -150,8 +148,11 @@ def _set_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
     value = fields["value"]
     raw = None if value is None else _canonical(value, "value", frame)
     path = read_lasting_path(fields.get("path"))
-    if len(fields) == 3 + ("seq" in fields):  # action, path and value: the usual write has no further wishes
+    count = len(fields) - ("seq" in fields)
+    if count == 3:  # action, path and value: the usual write has no further wishes, or only for the chain
         return SetValue(seq, path, raw)
+    if count == 4 and "nchain" in fields:
+        return SetValue(seq, path, raw, nchain=read_int(fields, "nchain", COUNT_MAX))
     return _write(seq, path, raw, fields, frame)
 
 
@@ -162,22 +163,39 @@ def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
 
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
     refuse(fields, REPLICA_FIELDS, "is for a write of its own that waits for other nodes: give 'replicas'")
-    prev = None
-    if "prev" in fields:
-        if fields["prev"] is None:
-            raise RequestError("the field 'prev' must be a value, not null: 'new' asks that there is none")
-        prev = _canonical(fields["prev"], "prev", frame)
-    chain = _condition(fields["chain"]) if "chain" in fields else None
-    new, idem, prev_value = read_flag(fields, "new"), read_flag(fields, "idem"), read_flag(fields, "prev_value")
-    ttl = read_ttl(fields) if "ttl" in fields else None
-    if ttl is not None and raw is None:
+    found = _read_wishes((seq, path, raw), fields, frame)
+    if found.ttl is not None and raw is None:
         raise RequestError("the field 'ttl' is for a value that is stored, and there is none: leave it out")
-    fence = read_asked_fence(fields["fence"]) if "fence" in fields else None
-    refence = read_flag(fields, "refence")
-    if refence and fence is not None:
+    if found.refence and found.fence is not None:
         raise RequestError("the field 'refence' lifts any fence: leave out 'fence', or 'refence'")
-    nchain = read_nchain(fields)
-    return SetValue(seq, path, raw, chain, new, prev, idem, nchain, prev_value, ttl, fence, refence)
+    return found
+
+
+def _read_prev(fields: Fields, frame: bytes) -> tuple[bytes]:
+    if fields["prev"] is None:
+        raise RequestError("the field 'prev' must be a value, not null: 'new' asks that there is none")
+    return (_canonical(fields["prev"], "prev", frame),)
+
+
+def _write_prev(prev: Sequence[bytes], _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw["prev"] = prev[0]
+
+
+_read_wishes, _write_wishes = map_form(
+    SetValue,
+    {
+        "chain": FieldKind(lambda value, _: _condition(value), lambda chain: chain_map(chain, truncated=True)),
+        "new": FLAG,
+        "prev": FieldGroup(1, _read_prev, _write_prev),
+        "idem": FLAG,
+        "nchain": COUNT,
+        "prev_value": FLAG,
+        "ttl": FieldKind(lambda fields, _: read_ttl(fields), of_fields=True),
+        "fence": FieldKind(lambda value, _: read_asked_fence(value), lambda fence: [fence.token, *fence[1:3]]),
+        "refence": FLAG,
+    },
+    given=3,
+)
 
 
 def _batch(seq: int, fields: Fields, frame: bytes) -> Batch:
@@ -242,46 +260,13 @@ def encode_set_value(seq: int, path: Path, value: bytes) -> bytes:
     return _SET % (packing.pack_plain(seq), packing.pack_plain([*path.names]), value)
 
 
-def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
+def _write_set(request: SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
     fields["path"] = request.path.names
-    if request.nchain:
-        fields["nchain"] = request.nchain
-    if isinstance(request, GetValue):
-        return
     if request.value is None:
         fields["value"] = None
     else:
         raw["value"] = request.value
-    if request.chain is not None:
-        fields["chain"] = chain_map(request.chain, truncated=True)
-    if request.prev is not None:
-        raw["prev"] = request.prev
-    if request.new:
-        fields["new"] = True
-    if request.idem:
-        fields["idem"] = True
-    if request.prev_value:
-        fields["prev_value"] = True
-    if request.ttl is not None:
-        fields["ttl"] = request.ttl
-    if request.fence is not None:
-        fields["fence"] = [request.fence.token, request.fence.epoch, request.fence.counter]
-    if request.refence:
-        fields["refence"] = True
-
-
-def _write_get_value_at(request: GetValueAt, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"path": request.path.names, "at": request.at}
-    if request.nchain:
-        fields["nchain"] = request.nchain
-
-
-def _write_history(request: GetHistory, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields["path"] = request.path.names
-    if request.limit is not None:
-        fields["limit"] = request.limit
-    if request.before is not None:
-        fields["before"] = request.before
+    _write_wishes(request, fields, raw)
 
 
 def _write_batch(request: Batch, _: dict[str, object], raw: dict[str, bytes]) -> None:
@@ -291,17 +276,20 @@ def _write_batch(request: Batch, _: dict[str, object], raw: dict[str, bytes]) ->
 def _packed_op(request: GetValue | SetValue) -> bytes:
     fields: dict[str, object] = {"action": "get_value" if isinstance(request, GetValue) else "set_value"}
     raw: dict[str, bytes] = {}
-    _write_op(request, fields, raw)
+    if isinstance(request, GetValue):
+        _write_get(request, fields, raw)
+    else:
+        _write_set(request, fields, raw)
     return packing.pack_map(fields, raw)
 
 
 # -- the table ----------------------------------------------------------------------------------------------------
 
 ROWS: Final[tuple[AnyRow[ValueRequest], ...]] = (
-    RequestRow("get_value", GetValue, _get_value_at, _write_op),
-    RequestRow("get_value", GetValueAt, _get_value_at, _write_get_value_at),
-    RequestRow("set_value", SetValue, _set_value, _write_op, is_replicable=True),
+    RequestRow("get_value", GetValue, _get_value_at, _write_get),
+    RequestRow("get_value", GetValueAt, _get_value_at, _write_get_at),
+    RequestRow("set_value", SetValue, _set_value, _write_set, is_replicable=True),
     RequestRow("delete_value", SetValue, _delete_value, None, is_replicable=True),
-    RequestRow("history", GetHistory, _history, _write_history, ReplyForm.LONG),
+    declared("history", GetHistory, {"path": PATH, "limit": COUNT, "before": whole_number()}, ReplyForm.LONG),
     RequestRow("batch", Batch, _batch, _write_batch),
 )
