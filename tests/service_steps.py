@@ -38,10 +38,25 @@ class KnownNodes:
     alive: frozenset[NodeName] = frozenset()
 
 
+@attrs.define
+class KnownFields:
+    """What the nodes announce."""
+
+    found: dict[NodeName, Mapping[str, object]] = attrs.field(factory=dict)
+
+    def of(self, node: NodeName) -> Mapping[str, object] | None:
+        return self.found.get(node)
+
+    def nodes(self) -> list[NodeName]:
+        return sorted(self.found)
+
+
 def ground_of(
     me: NodeName, life: int, created: float, slots: Mapping[str, bytes], entries: KnownEntries | None = None
 ) -> ServiceGround:
-    return ServiceGround(me, life, created, dict(slots), ServiceRows(), entries or KnownEntries(), KnownNodes())
+    return ServiceGround(
+        me, life, created, dict(slots), ServiceRows(), entries or KnownEntries(), KnownNodes(), KnownFields()
+    )
 
 
 def began(machine: ServiceMachine, service: str, ground: ServiceGround, boot_ms: int = 0) -> list[Effect]:

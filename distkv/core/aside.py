@@ -19,7 +19,7 @@ from typing import Final, assert_never
 import attrs
 
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
-from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, NodeMeasured
 from distkv.core.ready import (
     AnnounceDue,
     FollowBegan,
@@ -398,7 +398,7 @@ def _named(what: Input, name_of: Callable[[Input], str]) -> str:
             SetAside() | TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | PeerDone() | FollowEnded()
             | FollowersSeen() | LendEnded() | ServiceContinued() | ServiceWithdrawn() | Wake()
             | WorkDone()
-            | EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured()
+            | EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | NodeMeasured()
         ):  # fmt: skip
             return ""
         case _:

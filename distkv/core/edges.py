@@ -17,7 +17,7 @@ import attrs
 
 from distkv.core.client_writes import CoreInput
 from distkv.model.event import NodeName
-from distkv.wire.edges import FRAME_BYTES_MAX, EdgeItem, TreeFrame
+from distkv.wire.edges import EdgeItem, TreeFrame
 
 TAKEN_ITEMS: Final = 64
 """So many items leave before the machine is told."""
@@ -59,18 +59,6 @@ class EdgeEnded(CoreInput):
 
 
 @attrs.frozen(slots=True)
-class FrameGiven(CoreInput):
-    """A service says something to all nodes: it reaches each one once, in the order in which it was given.
-
-    Raises:
-        ValueError: it is too large.
-    """
-
-    service: str
-    body: bytes = attrs.field(validator=attrs.validators.max_len(FRAME_BYTES_MAX))
-
-
-@attrs.frozen(slots=True)
 class NodeMeasured(CoreInput):
     """How many connections the node serves, which it announces, and how long the ways to other nodes are."""
 
@@ -78,7 +66,26 @@ class NodeMeasured(CoreInput):
     rtt_ms: Mapping[NodeName, float]
 
 
-EdgeInput: TypeAlias = EdgeAsked | EdgeTold | EdgeTaken | EdgeEnded | FrameGiven | NodeMeasured
+EdgeInput: TypeAlias = EdgeAsked | EdgeTold | EdgeTaken | EdgeEnded | NodeMeasured
+
+
+@attrs.frozen(slots=True)
+class FramesGiven:
+    """A service of this node says something to all others: it reaches each one once, in this order."""
+
+    service: str
+    bodies: list[bytes]
+
+
+@attrs.frozen(slots=True)
+class FieldsGiven:
+    """What this node announces of a service is this from now on; None: nothing."""
+
+    service: str
+    fields: Mapping[str, object] | None
+
+
+TreeInput: TypeAlias = EdgeInput | FramesGiven | FieldsGiven
 
 
 # -- what it wants done
@@ -108,14 +115,30 @@ class Close:
     edge: int
 
 
+EdgeEffect: TypeAlias = Dial | Say | Close
+
+# -- what services hear by it
+
+
 @attrs.frozen(slots=True)
-class Deliver:
-    """A frame is here for its service."""
+class FramesGone:
+    """Of what an origin says as a service nothing up to this number comes any more."""
 
-    frame: TreeFrame
+    origin: NodeName
+    start: int
+    number: int
+    service: str
 
 
-EdgeEffect: TypeAlias = Dial | Say | Close | Deliver
+@attrs.frozen(slots=True)
+class FieldsChanged:
+    """What a node announces of a service is another, or it is gone."""
+
+    node: NodeName
+    service: str
+
+
+HeardByTree: TypeAlias = TreeFrame | FramesGone | FieldsChanged
 
 
 @attrs.define(slots=True)
@@ -125,6 +148,8 @@ class TreeTurn:
     now_ms: int
     """Monotonic."""
     effects: list[EdgeEffect] = attrs.field(factory=list)
+    heard: list[HeardByTree] = attrs.field(factory=list)
+    """What services hear, in this order."""
 
     def dial(self, edge: int, name: NodeName, addr: str) -> None:
         self.effects.append(Dial(edge, name, addr))
@@ -134,6 +159,3 @@ class TreeTurn:
 
     def close(self, edge: int) -> None:
         self.effects.append(Close(edge))
-
-    def deliver(self, frame: TreeFrame) -> None:
-        self.effects.append(Deliver(frame))

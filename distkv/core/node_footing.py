@@ -5,24 +5,28 @@ Knows: where in a node each thing is that `ground.footing` names.  Does not know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from distkv.core.ground.data import Data
 from distkv.core.ground.slots import Slots
 from distkv.core.node import Node
 from distkv.core.registry import service_path
+from distkv.core.tree_part import TreePart
 from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.model.event import Kind, NodeName
+from distkv.wire.edges import FrameNumbers
 from distkv.wire.values import check_value
 
 
 class NodeFooting:
     """See `Footing`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, tree: TreePart) -> None:
         self._node: Final = node
+        self._tree: Final = tree
+        self.heard: Final = tree.heard
 
     @property
     def me(self) -> NodeName:
@@ -58,6 +62,18 @@ class NodeFooting:
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
         return frozenset(self._node.recovery.alive(names, now_ms))
 
+    def tell_all(self, service: str, body: bytes) -> None:
+        self._tree.say(service, body)
+
+    def announce(self, service: str, fields: Mapping[str, object] | None) -> None:
+        self._tree.announce(service, fields)
+
+    def announced(self, service: str) -> ServiceFields:
+        return ServiceFields(self._tree, service)
+
+    def frames(self, service: str) -> FrameNumbers:
+        return self._tree.frames(service)
+
     def entries(self, service: str) -> ServiceEntries:
         return ServiceEntries(self._node.store, service)
 
@@ -78,6 +94,21 @@ class NodeFooting:
         self._node.begin_life_if_due(turn)
         kind = Kind.DELETE if value is None else Kind.SET
         self._node.publish(store.write(path, kind, value or b"", turn.wall, entry), turn)
+
+
+class ServiceFields:
+    """See `AnnouncedFields`."""
+
+    def __init__(self, tree: TreePart, service: str) -> None:
+        self._tree: Final = tree
+        self._service: Final = service
+
+    def of(self, node: NodeName) -> Mapping[str, object] | None:
+        what = self._tree.announced.get(node)
+        return None if what is None else what.services.get(self._service)
+
+    def nodes(self) -> list[NodeName]:
+        return sorted(name for name, what in self._tree.announced.items() if self._service in what.services)
 
 
 class ServiceEntries:

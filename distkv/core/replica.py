@@ -18,7 +18,7 @@ from distkv.core.archived import ArchivedState
 from distkv.core.bounds import ObservedBounds
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.clients import Clients
-from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
 from distkv.core.ground.data import Data
@@ -93,8 +93,8 @@ class Replica:
         self._links = Links(self._node)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
-        self._services = Services(NodeFooting(self._node), services, rng)
         self._tree_part = TreePart(self._node, tree)
+        self._services = Services(NodeFooting(self._node, self._tree_part), services, rng)
         self.services: Final = services
         """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._due_ms: int | None = None
@@ -204,7 +204,7 @@ class Replica:
                 self._peers.offered(maps, turn)
             case JoinerAsked():
                 self._sponsor.asked(what, turn)
-            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
+            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | NodeMeasured():
                 self._tree_part.take(what, turn)
             case TransportUp():
                 self._transport_up(turn)
@@ -441,9 +441,11 @@ class Replica:
         self._links.do_what_is_due(turn, is_serving=is_serving)
         self._peers.do_what_is_due(turn)
         changes = registry.changes + registry.entry_changes
-        self._services.do_what_is_due(turn, changes, is_serving=is_serving, is_stale=store.own.is_stale)
         if self._tree_part.tree is not None:
             self._tree_part.do_what_is_due(turn)
+        self._services.do_what_is_due(turn, changes, is_serving=is_serving, is_stale=store.own.is_stale)
+        if self._tree_part.given:
+            self._tree_part.give(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
 
@@ -463,3 +465,4 @@ class Replica:
         self._node.check()
         self._ageing.check()
         self._services.check()
+        self._tree_part.check()

@@ -12,7 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from distkv.core.edges import Close, EdgeAsked, EdgeInput, NodeMeasured, Say, TreeTurn
+from distkv.core.edges import (
+    Close,
+    EdgeAsked,
+    FieldsChanged,
+    FieldsGiven,
+    FramesGiven,
+    HeardByTree,
+    NodeMeasured,
+    Say,
+    TreeInput,
+    TreeTurn,
+)
 from distkv.core.ground.contained import fault_of
 from distkv.core.node import Node
 from distkv.core.server_tree.machine import ServerTree
@@ -20,7 +31,8 @@ from distkv.core.server_tree.parents import TreePeer
 from distkv.core.server_tree.settings import TreeGround
 from distkv.core.turn import Turn
 from distkv.model.event import NodeName
-from distkv.wire.edges import ParentRefusal
+from distkv.wire.announcing import Announcement
+from distkv.wire.edges import FrameNumbers, ParentRefusal
 
 MakeTree: TypeAlias = Callable[[TreeGround], ServerTree]
 
@@ -38,8 +50,37 @@ class TreePart:
         self._wake_ms: int | None = None
         """Kept, because it is asked for after every step of the node."""
         self._rtt_ms: Mapping[NodeName, float] = {}
+        self.heard: Final = list[HeardByTree]()
+        """What is for services; whoever takes it empties it."""
+        self.given: Final = list[FramesGiven | FieldsGiven]()
+        """What services want said, since it was said last."""
 
-    def take(self, what: EdgeInput, turn: Turn) -> None:
+    # -- what services say and hear
+
+    def say(self, service: str, body: bytes) -> None:
+        """Tell a service of all other nodes something."""
+        last = self.given[-1] if self.given else None
+        if isinstance(last, FramesGiven) and last.service == service:
+            last.bodies.append(body)
+        else:
+            self.given.append(FramesGiven(service, [body]))
+
+    def announce(self, service: str, fields: Mapping[str, object] | None) -> None:
+        """Announce this of a service from now on."""
+        self.given.append(FieldsGiven(service, fields))
+
+    @property
+    def announced(self) -> Mapping[NodeName, Announcement]:
+        """What each node in the tree said last of itself."""
+        return {} if self.tree is None else self.tree.announced
+
+    def frames(self, service: str) -> FrameNumbers:
+        """Of each origin the last frame of a service that came, or is gone."""
+        return {} if self.tree is None else self.tree.broadcast.have(service)
+
+    # -- inputs
+
+    def take(self, what: TreeInput, turn: Turn) -> None:
         """An input for the machine."""
         tree = self.tree
         if isinstance(what, NodeMeasured):
@@ -48,6 +89,13 @@ class TreePart:
             self._do(turn, lambda inner: tree.step(inner, what))
         elif isinstance(what, EdgeAsked):
             turn.ready.edges += [Say(what.edge, ParentRefusal("out")), Close(what.edge)]
+
+    def give(self, turn: Turn) -> None:
+        """What services want said is said."""
+        given = [*self.given]
+        self.given.clear()
+        for what in given:
+            self.take(what, turn)
 
     def do_what_is_due(self, turn: Turn) -> None:
         """Begin as soon as clients are served; then what time has made due."""
@@ -82,6 +130,12 @@ class TreePart:
                 found[name] = TreePeer(peer.addr, self._rtt_ms.get(name, 0.0) if is_up else None)
         return found
 
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what the machine promises does not hold."""
+        if self.tree is not None:
+            self.tree.check()
+            self.tree.broadcast.check()
+
     # -- inside
 
     def _do(self, turn: Turn, do: Callable[[TreeTurn], object]) -> None:
@@ -91,7 +145,10 @@ class TreePart:
         fault = fault_of(self._step, tree, do, inner)
         if fault is None:
             turn.ready.edges += inner.effects
+            self.heard.extend(inner.heard)
         else:
+            announced = tree.announced.items()
+            self.heard.extend(FieldsChanged(name, service) for name, what in announced for service in what.services)
             self.tree, self.has_failed, self._wake_ms = None, True, None
             fault.note(turn, "tree_failed")
             turn.ready.edges += map(Close, tree.edges)

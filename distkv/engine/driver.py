@@ -59,7 +59,7 @@ from distkv.engine.works import Works
 from distkv.errors import BusyError, NoSpaceError, PeerError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
-from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
+from distkv.transport.base import Announce, Down, Gap, GossipHeard, Members, Report, Transport, Up
 from distkv.transport.loans import Loans
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
@@ -322,7 +322,7 @@ class Driver:
 
     def _hear(self, report: Report) -> None:
         match report:
-            case Heard(message=message):
+            case GossipHeard(message=message):
                 if isinstance(message, Update) and not self._may_take(message):
                     return
                 self.step(HeardMessage(message))

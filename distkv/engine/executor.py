@@ -17,7 +17,7 @@ from typing import Final, Protocol, assert_never
 
 import attrs
 
-from distkv.core.edges import Close, Deliver, Dial, EdgeEffect, Say
+from distkv.core.edges import Close, Dial, EdgeEffect, Say
 from distkv.core.ready import Answer, Ask, FollowFrom, LendTo, Note, Ready, ServiceTell, Work
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
@@ -47,9 +47,6 @@ class EdgeOutlets(Protocol):
 
     def close(self, what: Close) -> None:
         """End an edge, if it is open; what was said before may still leave."""
-
-    def deliver(self, what: Deliver) -> None:
-        """Hand a frame to its service."""
 
 
 @attrs.frozen
@@ -95,8 +92,6 @@ def carry_out_edges(effects: Sequence[EdgeEffect], outlets: EdgeOutlets) -> None
                 outlets.say(effect)
             case Close():
                 outlets.close(effect)
-            case Deliver():
-                outlets.deliver(effect)
             case _:
                 assert_never(effect)
 

@@ -8,24 +8,21 @@ Invariant: nothing is said on an edge that is over; the replica is told of each 
 
 from __future__ import annotations
 
-import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import trio
 
 from distkv.core.edges import (
     TAKEN_ITEMS,
     Close,
-    Deliver,
     Dial,
     EdgeAsked,
     EdgeEnded,
     EdgeTaken,
     EdgeTold,
-    FrameGiven,
     NodeMeasured,
     Say,
 )
@@ -36,14 +33,11 @@ from distkv.engine.traffic import LinkTraffic
 from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName
 from distkv.transport.base import EdgeHooks
-from distkv.wire.edges import EdgeItem, TreeFrame
+from distkv.wire.edges import EdgeItem, ServiceFrames
 from distkv.wire.request import Attach
 
 MEASURE_S: Final = 1.0
 """How often the replica is told how long the ways are."""
-
-Listener: TypeAlias = Callable[[TreeFrame], None]
-
 
 class Attacher(Protocol):
     """How an edge reaches the parent: `transport.pull.PeerCaller`, or a fake."""
@@ -73,27 +67,41 @@ class EdgesNode(Protocol):
 
 
 class Edge:
-    """What is to be said on one edge; the replica bounds it."""
+    """What is to be said on one edge; the replica bounds it. Frames of services come behind all else."""
 
     def __init__(self, taken: Callable[[], object], scope: trio.CancelScope | None = None) -> None:
-        """`taken` is called when `TAKEN_ITEMS` have left. `scope` has the task with the connection, at the child's end;
-        at the parent's end there is none."""
+        """`taken` is called when `TAKEN_ITEMS` have left, besides frames of services. `scope` has the task with the
+        connection, at the child's end; at the parent's end there is none."""
         self._taken: Final = taken
         self._scope: Final = scope
-        self._push, self._pull = trio.open_memory_channel[EdgeItem](math.inf)
+        self._items: Final = deque[EdgeItem]()
+        self._frames: Final = deque[ServiceFrames]()
+        self._lot: Final = trio.lowlevel.ParkingLot()
+        self._is_over = False
         self._taken_count = 0
 
     def say(self, item: EdgeItem) -> None:
-        """To be said behind all that waits."""
-        self._push.send_nowait(item)
+        """To be said behind all of its kind that waits."""
+        if isinstance(item, ServiceFrames):
+            self._frames.append(item)
+        else:
+            self._items.append(item)
+        self._lot.unpark()
 
     async def next(self) -> EdgeItem:
-        """What is to be said next.
+        """What is to be said next. If it is cancelled, nothing is taken.
 
         Raises:
             trio.EndOfChannel: nothing any more.
         """
-        item = await self._pull.receive()
+        await trio.lowlevel.checkpoint()
+        while not self._items and not self._frames:
+            if self._is_over:
+                raise trio.EndOfChannel
+            await self._lot.park()
+        if not self._items:
+            return self._frames.popleft()
+        item = self._items.popleft()
         self._taken_count += 1
         if self._taken_count % TAKEN_ITEMS == 0:
             self._taken()
@@ -102,7 +110,8 @@ class Edge:
     def end(self) -> None:
         """At the parent's end, what was said before may still leave."""
         if self._scope is None:
-            self._push.close()
+            self._is_over = True
+            self._lot.unpark()
         else:
             self._scope.cancel()
 
@@ -111,8 +120,6 @@ class TreeEdges:
     """Those of one node; as an `EdgeOutlets` they carry out what its machine wants."""
 
     def __init__(self, node: EdgesNode) -> None:
-        self.listeners: Final = dict[str, Listener]()
-        """Who takes the frames of each service."""
         self.attacher: Attacher | None = None
         """None: no parent is reached."""
         self._node: Final = node
@@ -130,14 +137,6 @@ class TreeEdges:
                 rtts = {name: node.traffic(name).rtt_ms for name, parent in parents.items() if parent.is_up}
                 found = {name: rtt_ms for name, rtt_ms in rtts.items() if rtt_ms is not None}
                 node.step(NodeMeasured(node.clients, found))
-
-    def give(self, service: str, body: bytes) -> None:
-        """Say something to all nodes: it reaches each one that is connected once, in the order of the calls.
-
-        Raises:
-            ValueError: it is too large (`wire.edges.FRAME_BYTES_MAX`).
-        """
-        self._node.step(FrameGiven(service, body))
 
     # -- the parent's end of an edge, and what comes on any
 
@@ -183,14 +182,6 @@ class TreeEdges:
         edge = self._edges.pop(what.edge, None)
         if edge is not None:
             edge.end()
-
-    def deliver(self, what: Deliver) -> None:
-        """Hand a frame to its service."""
-        listener = self.listeners.get(what.frame.service)
-        if listener is None:
-            self._node.counters["frames_unwanted"] += 1
-        else:
-            listener(what.frame)
 
     # -- inside
 

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import attrs
 
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode, WriteDone
-from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeInput, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeInput, EdgeTaken, EdgeTold, NodeMeasured
 from distkv.core.election import has_data
 from distkv.core.ready import (
     AnnounceDue,
@@ -161,7 +161,7 @@ class Recorder:
                 return StepKind.TOLD, Said("told", "", name, replica.name, about=service), ()
             case SetAside() | ReplaceChange():
                 return StepKind.REQUEST, None, ()
-            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
+            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | NodeMeasured():
                 return StepKind.LINKED, None, ()
             case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn() | WorkDone():
                 return StepKind.REQUEST, None, ()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from distkv.core.edges import FrameGiven
 from distkv.sim.fleet import Fleet
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.trees import LAST, is_one_tree
-from distkv.sim.trees import SAY, tree_lines
+from distkv.sim.sayings import say
+from distkv.sim.trees import tree_lines
 
 TREE_MS: Final = 60_000
 HEARD_MS: Final = 2000
@@ -31,6 +31,6 @@ def speak_last(fleet: Fleet) -> bool:
         raise BrokenRuleError("one tree", "; ".join(tree_lines(fleet.hosts.values())))
     for host in fleet.ours():
         if host.process is not None:
-            host.process.give(FrameGiven(SAY, LAST))
+            say(host.process, LAST)
     fleet.run(HEARD_MS)
     return True

@@ -36,7 +36,7 @@ class Recording(Observer):
         if moment is not None:
             self._write(attrs.evolve(moment, node=process.host.name))  # two hosts may have servers of one name
         tree = process.replica.server_tree
-        for words in self._trees[process].told(tree, ready) if tree is not None else ():
+        for words in self._trees[process].told(tree, process) if tree is not None else ():
             self._write(outside(process.now_ms, process.host.name, words))
 
     def befell(self, at_ms: int, name: str, what: str) -> None:

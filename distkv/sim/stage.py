@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from distkv.core.client_writes import Retired, RetireNode
-from distkv.core.edges import FrameGiven
 from distkv.errors import DuplicateNameError
 from distkv.model.event import NodeName
 from distkv.model.path import Path
@@ -64,9 +63,9 @@ from distkv.sim.last_words import speak_last
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
+from distkv.sim.sayings import say
 from distkv.sim.service import sim_parts
 from distkv.sim.strangers import Strangers, namesake_of
-from distkv.sim.trees import SAY
 from distkv.sim.wording import words_for
 from distkv.sim.workload import Workload
 from distkv.storage.memory import MemoryDisk
@@ -340,7 +339,7 @@ class Stage:
             raise NotPossibleError(f"{action.node} is in no server tree: say 'settings trees=yes' first")
         self._tell(action)
         for _ in range(action.times):
-            process.give(FrameGiven(SAY, action.text.encode()))
+            say(process, action.text.encode())
 
     # -- what there is
 

@@ -18,7 +18,6 @@ import attrs
 from distkv.core.edges import (
     TAKEN_ITEMS,
     Close,
-    Deliver,
     Dial,
     EdgeAsked,
     EdgeEnded,
@@ -31,7 +30,7 @@ from distkv.model.event import NodeName
 from distkv.sim.agenda import Agenda
 from distkv.sim.network import Network
 from distkv.wire.declared import pack
-from distkv.wire.edges import EdgeItem, edge_fields, read_edge
+from distkv.wire.edges import EdgeItem, ServiceFrames, edge_fields, read_edge
 from distkv.wire.fields import read_map
 from distkv.wire.packing import unpack
 
@@ -87,7 +86,7 @@ class EdgeEnd:
     """Each with the time at which it arrives; None: the other end is closed."""
     heard_ms: int = 0
     taken: int = 0
-    """How many items that were said here have left."""
+    """How many items that were said here have left, besides frames of services."""
     is_open: bool = True
     is_expecting: bool = False
     """Whether it is planned that something arrives."""
@@ -115,8 +114,9 @@ class VirtualEdges:
 
     @property
     def longest(self) -> int:
-        """How many items wait on the edge on which most do."""
-        return max((len(there.coming) for _, there in self._ends.values()), default=0)
+        """How many items wait on the edge on which most do, besides frames of services."""
+        waiting = (there.coming for _, there in self._ends.values())
+        return max((sum(not isinstance(item, ServiceFrames) for _, item in coming) for coming in waiting), default=0)
 
     def stop(self) -> None:
         """The process ends; whoever is connected is told, if the way is open."""
@@ -150,9 +150,6 @@ class VirtualEdges:
         ends = self._ends.get(what.edge)
         if ends is not None:
             self._shut(*ends)
-
-    def deliver(self, what: Deliver) -> None:
-        """Services are observers here, and see the whole step."""
 
     # -- inside
 
@@ -211,7 +208,8 @@ class VirtualEdges:
                 self._break(here, there)
                 return
             here.heard_ms = self._now_ms
-            there.edges._left(there)
+            if not isinstance(item, ServiceFrames):
+                there.edges._left(there)
             node.give(EdgeTold(here.number, item))
         here.is_expecting = bool(here.coming) and here.is_open
         if here.is_expecting:

@@ -12,21 +12,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from random import Random
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
-from distkv.core.edges import Deliver
-from distkv.core.ready import Ready
+from distkv.core.ground.frames import Heard, Lacked
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.phase import TreePhase
 from distkv.core.server_tree.settings import TreeSettings
 from distkv.core.tree_part import MakeTree
 from distkv.model.event import NodeName
-from distkv.sim.host import Host
-
-SAY: Final = "say"
-"""The service that `say` in a scenario file speaks for."""
+from distkv.sim.host import Host, Process
+from distkv.sim.sayings import Listening
 
 
 @attrs.frozen
@@ -50,12 +47,20 @@ class TreeWords:
 
     def __init__(self) -> None:
         self._told: tuple[TreePhase, NodeName | None] = (TreePhase.OUT, None)
+        self._listening: Final = Listening()
 
-    def told(self, tree: ServerTree, ready: Ready) -> Iterator[str]:
+    def told(self, tree: ServerTree, process: Process) -> Iterator[str]:
         """Of a step."""
-        for effect in ready.edges:
-            if isinstance(effect, Deliver):
-                yield f"gets from {effect.frame.origin}: {effect.frame.body.decode()}"
+        for heard in self._listening.news(process):
+            match heard:
+                case Heard(origin=origin, body=body):
+                    yield f"gets from {origin.node}: {body.decode()}"
+                case Lacked(origin=origin, first=first, last=last):
+                    yield f"lacks {last - first + 1} of {origin.node}"
+                case None:
+                    pass
+                case _:
+                    assert_never(heard)
         now = tree.phase, tree.parent
         if now != self._told:
             self._told = now

@@ -13,6 +13,7 @@ from distkv.sim.actions import SettingMap
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
+from distkv.sim.sayings import SAY, SayingNodes
 from distkv.sim.service import sim_parts
 from distkv.sim.settings import world_defaults
 from distkv.sim.trees import TreeNodes
@@ -32,6 +33,7 @@ def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
     fleet.own_every = int(world["own_every"])
     if world["trees"]:
         fleet.tree_nodes = TreeNodes(seed, int(world["children"]), int(world["announce_ms"]))
+        fleet.services[SAY] = SayingNodes()
     for part in sim_parts():
         nodes = part.nodes(fleet.hosts, seed, world)
         if nodes is not None:

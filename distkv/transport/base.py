@@ -21,7 +21,7 @@ from distkv.wire.message import Message
 
 
 @attrs.frozen(slots=True)
-class Heard:
+class GossipHeard:
     """A message arrived; it may be our own."""
 
     message: Message
@@ -89,7 +89,7 @@ class EdgeHooks:
     """Waits for what it is to be told next."""
 
 
-Report: TypeAlias = Heard | Up | Down | Gap | Announce | Members
+Report: TypeAlias = GossipHeard | Up | Down | Gap | Announce | Members
 
 
 class Transport(Protocol):

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from distkv.model.event import NodeName
-from distkv.transport.base import Announce, Down, Heard, Members, Report, Up
+from distkv.transport.base import Announce, Down, GossipHeard, Members, Report, Up
 from distkv.transport.diversion import Diversion, divert
 from distkv.wire.gossip import GossipKind, decode_message, encode_to_fit, kind_of
 from distkv.wire.message import Message, Update
@@ -242,7 +242,7 @@ class MemoryTransport:
         while self._waiting and self._waiting[0][0] <= now and not self._state.is_paused:
             _, _, kind, payload = heapq.heappop(self._waiting)
             self._count(f"heard_{kind}")
-            report(Heard(decode_message(kind, payload)))
+            report(GossipHeard(decode_message(kind, payload)))
 
     def _drop(self, kind: GossipKind, reason: str, message: Message) -> None:
         self._count(f"dropped_{kind}_{reason}")

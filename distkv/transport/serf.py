@@ -21,7 +21,7 @@ import trio
 from distkv.config import SerfConfig
 from distkv.errors import DecodeError, TransportError
 from distkv.model.event import NodeName
-from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Up
+from distkv.transport.base import Announce, Down, Gap, GossipHeard, Members, Report, Up
 from distkv.transport.budget import Budget
 from distkv.transport.outgoing import Outgoing, Packet
 from distkv.transport.serf_rpc import Dial, SerfRpc, connect
@@ -347,7 +347,7 @@ class _GossipReader:
         self._heard[kind] += 1
         header = message.header
         self._budget.note(trio.current_time(), header.node, header.tick, is_update=kind is GossipKind.UPDATE)
-        report(Heard(message))
+        report(GossipHeard(message))
 
 
 def _addresses(members: list[SerfMember]) -> dict[str, str]:

@@ -22,6 +22,10 @@ COUNT_MAX: Final = 2**31 - 1
 LEVEL_MAX: Final = 64
 BYTES_MAX: Final = 4096
 """Each node keeps that of each other one, and shows them all."""
+FIELDS_BYTES_MAX: Final = 512
+"""Of what one service adds."""
+SERVICES_BYTES_MAX: Final = 3072
+"""Of what all of them add: the other fields need less than what is left."""
 
 Count: TypeAlias = Annotated[int, Bounds(ge=0, le=COUNT_MAX)]
 Level: TypeAlias = Annotated[int, Bounds(ge=0, le=LEVEL_MAX)]
@@ -41,11 +45,40 @@ class Announcement(Declared):
     children: Count
     parent: Node | None = None
     """None: it is a root."""
-    services: Mapping[str, object] = field(default_factory=dict)
-    """What services add."""
+    services: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """What services add, by their names."""
 
 
 _READER: Final = BodyReader[Announcement](Announcement, "announcement")
+_FIELDS: Final = BodyReader[Mapping[str, object]](Mapping[str, object], "fields")
+
+
+def checked_fields(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """What a service adds, as others read it.
+
+    Raises:
+        ValueError: it is no map with names that are text, cannot be packed, or is too large.
+    """
+    try:
+        data = packing.pack(dict(fields))
+        if len(data) > FIELDS_BYTES_MAX:
+            raise ValueError(f"the fields have {len(data)} bytes: {FIELDS_BYTES_MAX} are the most that is announced")
+        found = _FIELDS.read(data)
+        _check_shown({"": found})
+    except (BadValueError, DecodeError, TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+def fitting(services: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """The first of these, by name, for which an announcement has room."""
+    found, left = dict[str, Mapping[str, object]](), SERVICES_BYTES_MAX
+    for name, fields in sorted(services.items()):
+        left -= len(packing.pack({name: dict(fields)}))
+        if left < 0:
+            break
+        found[name] = fields
+    return found
 
 
 def encode_announcement(what: Announcement) -> bytes:
@@ -64,8 +97,13 @@ def decode_announcement(data: bytes) -> Announcement:
     found = _READER.read(data)
     read_address({"addr": found.addr})
     try:
-        check_nesting([*found.services.values()])
-        packing.pack(found.services)  # as it is shown
+        _check_shown(found.services)
     except (BadValueError, TypeError, ValueError) as error:
         raise DecodeError(f"the field 'services': {error}", "bad_services") from None
     return found
+
+
+def _check_shown(fields: Mapping[str, Mapping[str, object]]) -> None:
+    """Whether people can be shown it; raises all that packing does, or BadValueError."""
+    check_nesting([*fields.values()])
+    packing.pack(fields)

@@ -17,15 +17,17 @@ from distkv.wire.declared import BodyReader, Bounds, Declared, Node, field, fiel
 from distkv.wire.fields import Fields
 from distkv.wire.replies import addressed
 
-FRAME_BYTES_MAX: Final = 64 << 10
+FRAME_BYTES_MAX: Final = 80 << 10
 """The largest body of a frame."""
 FRAMES_MAX: Final = 64
-"""An item has no more frames than these; and no more bytes of them than one largest frame has."""
+"""An item has no more frames than these."""
 PATH_MAX: Final = 64
 """No path is longer, whatever the limit of the sender's tree is."""
 NODES_MAX: Final = 4096
 """An item names no more nodes than these."""
 HEIGHT_MAX: Final = PATH_MAX
+SERVICES_MAX: Final = 32
+"""Of so many services frames are passed on."""
 SERVICE_CHARS_MAX: Final = 63
 UP_MS_MAX: Final = 2**53
 START_MAX: Final = 2**62
@@ -41,6 +43,10 @@ FrameNumbers: TypeAlias = Annotated[Mapping[Node, tuple[Start, Number]], Bounds(
 """Of each origin, its start and the number of the last frame."""
 
 
+ServiceNumbers: TypeAlias = Annotated[Mapping[Word, FrameNumbers], Bounds(max_length=SERVICES_MAX)]
+"""The same of each service."""
+
+
 class TreeFrame(Declared, array_like=True):
     """Something that one node says to all."""
 
@@ -48,9 +54,9 @@ class TreeFrame(Declared, array_like=True):
     start: Start
     """Which start of the origin it is from; a later one has a larger number."""
     number: Number
-    """The first one of a start is 1."""
+    """The first one that a service says in a start is 1."""
     service: Word
-    """What it is for."""
+    """Who says it, and is to hear it."""
     body: Annotated[bytes, Bounds(max_length=FRAME_BYTES_MAX)]
     """Packed by the service."""
 
@@ -79,19 +85,23 @@ class FramesHeld(NamedTuple):
     """What it was told last by each origin."""
     up_ms: int
     """For how long it has been running; what was said before is not for it."""
+    services: ServiceNumbers | None = None
+    """The same as `have`, of frames of services; None: it is of an earlier release, which knows announcements only."""
 
 
-class Join(Declared):
+class Join(Declared, omit_defaults=True):
     """The asking node takes the offer."""
 
     height: Height
     """How many levels there are below it."""
     have: FrameNumbers
+    """Of announcements."""
     up_ms: UpMs = field(name="up")
+    services: ServiceNumbers | None = None
 
     @property
     def past(self) -> FramesHeld:
-        return FramesHeld(self.have, self.up_ms)
+        return FramesHeld(self.have, self.up_ms, self.services)
 
 
 class ServerInfo(Declared, omit_defaults=True):
@@ -103,12 +113,13 @@ class ServerInfo(Declared, omit_defaults=True):
     turn: Number
     """Which change it is: what an answer refers to."""
     have: FrameNumbers | None = None
-    """Said once, when a child is taken; so is the next one."""
+    """Said once, when a child is taken; so are the next ones."""
     up_ms: UpMs = field(name="up", default=0)
+    services: ServiceNumbers | None = None
 
     @property
     def past(self) -> FramesHeld | None:
-        return None if self.have is None else FramesHeld(self.have, self.up_ms)
+        return None if self.have is None else FramesHeld(self.have, self.up_ms, self.services)
 
 
 class SubtreeHeight(Declared):
@@ -124,15 +135,35 @@ class SubtreeTold(Declared):
 
 
 class TreeFrames(Declared):
-    """Some frames, in their order."""
+    """Some announcements, in their order."""
 
     frames: Annotated[tuple[TreeFrame, ...], Bounds(max_length=FRAMES_MAX)]
 
 
 class FramesAcked(Declared):
-    """So many frames of the other side came on this edge."""
+    """So many announcements of the other side came on this edge."""
 
     count: Number = field(name="acked")
+
+
+class ServiceFrames(Declared, omit_defaults=True):
+    """Some frames of one service, in their order."""
+
+    service: Word
+    frames: Annotated[tuple[TreeFrame, ...], Bounds(max_length=FRAMES_MAX)] = field(name="said")
+    gone: FrameNumbers = field(default_factory=dict)
+    """Whatever the other end lacks of these origins, up to these numbers, will not come from here."""
+
+    def __post_init__(self) -> None:
+        if any(frame.service != self.service for frame in self.frames):
+            raise ValueError("all frames of an item are of its service")
+
+
+class ServiceAcked(Declared):
+    """So many frames of a service came on this edge; where some were said to be gone, that counts as one."""
+
+    service: Word
+    count: Number = field(name="came")
 
 
 class SignOfLife(Declared):
@@ -143,7 +174,7 @@ class SignOfLife(Declared):
 
 EdgeItem: TypeAlias = (
     ParentOffer | ParentRefusal | Join | ServerInfo | SubtreeHeight | SubtreeTold
-    | TreeFrames | FramesAcked | SignOfLife
+    | TreeFrames | FramesAcked | ServiceFrames | ServiceAcked | SignOfLife
 )
 
 _VALUES: Final[Mapping[str, type[EdgeItem]]] = {
@@ -151,7 +182,8 @@ _VALUES: Final[Mapping[str, type[EdgeItem]]] = {
 }  # fmt: skip
 """Items that are the value of one field."""
 _MAPS: Final[Mapping[str, type[EdgeItem]]] = {
-    "height": SubtreeHeight, "told": SubtreeTold, "frames": TreeFrames, "acked": FramesAcked, "ping": SignOfLife,
+    "height": SubtreeHeight, "told": SubtreeTold, "frames": TreeFrames, "acked": FramesAcked,
+    "said": ServiceFrames, "came": ServiceAcked, "ping": SignOfLife,
 }  # fmt: skip
 """Items that are fields themselves; each is known by one."""
 _NAMES: Final = {kind: name for name, kind in _VALUES.items()}

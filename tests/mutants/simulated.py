@@ -495,8 +495,8 @@ SIMULATED = (
         "past-untold",
         "what was said without an edge waits for the next one (TREE-12)",
         "core/server_tree/flood.py",
-        "        self._ways[edge] = _Way(dict(have), since_ms, self._first)\n",
-        "        self._ways[edge] = _Way(dict(have), since_ms, self._first + len(self._kept))\n",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first, self._tells_gone)\n",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first + len(self._kept), False)\n",
         seed=16,
     ),
     # -- the order of a Ready, which the simulated process and the driver have from one executor

@@ -9,6 +9,7 @@ MACHINE, UPWARD, FLOOD, EDGES = (
 )
 TREE = "tests/unit/core/test_server_tree.py"
 FRAMES = "tests/unit/core/test_flood.py"
+GROUND = "tests/unit/core/test_ground_frames.py"
 NODES = "tests/node/test_server_tree.py"
 
 TREE_RULES = (
@@ -139,8 +140,8 @@ TREE_RULES = (
         "window-open",
         "at most 256 frames are under way on an edge (TREE-11)",
         FLOOD,
-        "while way is not None and way.unacked < WINDOW_FRAMES:",
-        "while way is not None:",
+        "        while way is not None and way.is_open:\n",
+        "        while way is not None:\n",
         FRAMES,
     ),
     broken(
@@ -163,9 +164,74 @@ TREE_RULES = (
         "past-untold",
         "what was said without an edge waits for the next one (TREE-12)",
         FLOOD,
-        "        self._ways[edge] = _Way(dict(have), since_ms, self._first)\n",
-        "        self._ways[edge] = _Way(dict(have), since_ms, self._first + len(self._kept))\n",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first, self._tells_gone)\n",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first + len(self._kept), False)\n",
         FRAMES,
+    ),
+    # -- frames of services
+    broken(
+        "gone-untold",
+        "a neighbour is told what it lacks and cannot get (TREE-19)",
+        FLOOD,
+        "            if way.may_lack and (gone := self.gone(edge)):\n                yield edge, (), gone\n",
+        "",
+        GROUND,
+    ),
+    broken(
+        "gone-before-the-rest",
+        "what is gone is told behind all that is kept (TREE-19)",
+        FLOOD,
+        " or not way.is_open or way.position < self._first + len(self._kept):\n",
+        " or not way.is_open:\n",
+        FRAMES,
+    ),
+    broken(
+        "gone-not-passed-on",
+        "what is gone is told to the other neighbours, too (TREE-19)",
+        FLOOD,
+        "                other.may_lack = self._tells_gone\n",
+        "                pass\n",
+        FRAMES,
+    ),
+    broken(
+        "gap-silent",
+        "a service is told which numbers it lacks (TREE-19)",
+        "core/ground/frames.py",
+        "        yield from self.gone(node, start, number - 1)\n",
+        "",
+        GROUND,
+    ),
+    broken(
+        "begun-and-untold",
+        "a service that begins is told that it lacks what was said before (TREE-19)",
+        "core/ground/services.py",
+        "                if origin != footing.me:\n                    self._told(",
+        "                if not origin:\n                    self._told(",
+        GROUND,
+    ),
+    broken(
+        "fields-of-the-failed",
+        "a service that failed announces nothing any more (TREE-20)",
+        "core/ground/services.py",
+        "        self._has_written = True\n        self._footing.announce(name, None)\n",
+        "        self._has_written = True\n",
+        GROUND,
+    ),
+    broken(
+        "fields-too-often",
+        "fields that change are announced half a second after the last announcement at the earliest (TREE-20)",
+        "core/server_tree/voices.py",
+        "        self.speak_by(max(now_ms, self._spoke_ms + FIELDS_MS))\n",
+        "        self.speak_by(now_ms)\n",
+        GROUND,
+    ),
+    broken(
+        "frames-to-the-old",
+        "a neighbour of an earlier release is told no frames of services (TREE-21)",
+        "core/server_tree/broadcast.py",
+        "        if past.services is not None:\n",
+        "        if (past := past._replace(services=past.services or {})).services is not None:\n",
+        GROUND,
     ),
     broken(
         "tree-fault-ends-the-node",

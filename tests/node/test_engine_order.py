@@ -22,7 +22,7 @@ from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges
 from distkv.storage.memory import MemoryDisk
-from distkv.transport.base import Gap, Heard
+from distkv.transport.base import Gap, GossipHeard
 from distkv.transport.pull import PeerCaller
 from distkv.wire.codec import Payload, tick_maps_map
 from distkv.wire.message import Header, Info, Ping, PingLink, Start, TickMaps, Update
@@ -315,7 +315,7 @@ async def test_name_used_twice_ends_the_younger_node(autojump_clock: MockClock) 
         tock = Tock(node.replica.tock + 5)
         header = Header(NodeName("a"), Tick(9), tock, 0, network_id(node), older)
         link = PingLink(NodeName("a"), Tick(9), tock)
-        node.driver.hear(Heard(Ping(header, (link,), "x:1", State.READY, 1, bytes(8))))
+        node.driver.hear(GossipHeard(Ping(header, (link,), "x:1", State.READY, 1, bytes(8))))
         # The node asks at x:1, its first question; this is what the one there answers.
         node.driver.step(PeerAnswered(1, TickMaps(header, "x:1", State.READY, {}, {}, {}, 1)))
         with trio.fail_after(1):
@@ -330,7 +330,7 @@ async def test_peer_that_cannot_be_reached_is_counted_and_harms_nothing(autojump
         tock = Tock(node.replica.tock + 5)
         header = Header(NodeName("z"), Tick(9), tock, 0, network_id(node), None)
         ticks = {NodeName("z"): [Tick(9)]}
-        node.driver.hear(Heard(Info(header, addr, State.READY, ticks, bytes(8))))
+        node.driver.hear(GossipHeard(Info(header, addr, State.READY, ticks, bytes(8))))
         node.driver.hear(Gap())
         await trio.sleep(20)
         assert node.driver.counters["peer_failed"] > 0

@@ -17,8 +17,10 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import TreeConfig
+from distkv.core.ground.frames import Heard
+from distkv.core.ready import ServiceAsked
 from distkv.core.server_tree.machine import ServerTree
-from distkv.wire.edges import TreeFrame
+from distkv.sim.sayings import SAY, Sayings, SayText
 from tests.node.nodes import Client, Node, World, new_world, until
 
 TREE = TreeConfig(announce_s=5.0)
@@ -42,9 +44,9 @@ async def _grown(*names: str, tree: TreeConfig = TREE) -> AsyncIterator[tuple[Wo
     """A network of ready nodes in one tree."""
     async with trio.open_nursery() as nursery:
         world = new_world(nursery)
-        nodes = [await world.start(names[0], init=1, tree=tree)]
+        nodes = [await world.start(names[0], init=1, tree=tree, services={SAY: Sayings()})]
         await world.ready(names[0])
-        nodes += [await world.start(name, tree=tree) for name in names[1:]]
+        nodes += [await world.start(name, tree=tree, services={SAY: Sayings()}) for name in names[1:]]
         await world.ready(*names)
         with trio.fail_after(WITHIN_S):
             await until(lambda: _is_whole(nodes), 0.1)
@@ -52,15 +54,16 @@ async def _grown(*names: str, tree: TreeConfig = TREE) -> AsyncIterator[tuple[Wo
         nursery.cancel_scope.cancel()
 
 
-def _listen(node: Node) -> list[tuple[str, bytes]]:
-    """What comes to a node for a service, from now on."""
-    heard = list[tuple[str, bytes]]()
+def _heard(node: Node) -> list[tuple[str, bytes]]:
+    """What a node heard for a service."""
+    machine = node.replica.services[SAY]
+    assert isinstance(machine, Sayings)
+    return [(told.origin.node, told.body) for told in machine.heard if isinstance(told, Heard)]
 
-    def take(frame: TreeFrame) -> None:
-        heard.append((frame.origin, frame.body))
 
-    node.driver.tree_edges.listeners["say"] = take
-    return heard
+def _say(node: Node, *texts: bytes) -> None:
+    for number, text in enumerate(texts, 1):
+        node.driver.step(ServiceAsked(SAY, -number, SayText(0, text)))
 
 
 async def _attach(node: Node, **fields: Any) -> list[dict[str, Any]]:
@@ -77,12 +80,10 @@ async def _attach(node: Node, **fields: Any) -> list[dict[str, Any]]:
 @pytest.mark.trio
 async def test_what_a_node_says_reaches_each_other_node_once_and_in_order(autojump_clock: MockClock) -> None:
     async with _grown("a", "b", "c") as (_, nodes):
-        heard = [_listen(node) for node in nodes]
-        for number in range(300):
-            nodes[1].driver.tree_edges.give("say", b"%d" % number)
+        _say(nodes[1], *(b"%d" % number for number in range(300)))
         await trio.sleep(1)
         told = [("b", b"%d" % number) for number in range(300)]
-        assert heard == [told, [], told]
+        assert [_heard(node) for node in nodes] == [told, [], told]
 
 
 @pytest.mark.trio
@@ -112,19 +113,18 @@ async def test_load_is_the_number_of_clients(autojump_clock: MockClock) -> None:
 async def test_children_of_a_root_that_is_killed_have_another_one(autojump_clock: MockClock) -> None:
     async with _grown("a", "b", "c") as (_, nodes):
         await nodes[0].kill()
-        heard = _listen(nodes[2])
         with trio.fail_after(WITHIN_S):
             await until(lambda: _is_whole(nodes[1:]), 0.1)
-        nodes[1].driver.tree_edges.give("say", b"on")
+        _say(nodes[1], b"on")
         await trio.sleep(1)
         assert _tree(nodes[1]).path == ("b",)
-        assert heard == [("b", b"on")]
+        assert _heard(nodes[2]) == [("b", b"on")]
 
 
 @pytest.mark.trio
 async def test_service_adds_to_what_is_announced(autojump_clock: MockClock) -> None:
     async with _grown("a", "b") as (_, nodes):
-        _tree(nodes[0]).broadcast.services["activity"] = {"clients": 7}
+        _tree(nodes[0]).broadcast.own.change("activity", {"clients": 7}, 0)
         await trio.sleep(2 * TREE.announce_s)
         announced = _tree(nodes[1]).announced
         assert [dict(what.services) for name, what in announced.items() if name == "a"] == [
@@ -167,9 +167,9 @@ async def test_what_nobody_attached_for_has_no_effect(autojump_clock: MockClock)
         {}, {"height": -1}, {"told": "x"}, {"acked": 2**63}, {"ping": 1}, {"frames": [[1, 2]]},
         {"frames": [["b", 1, 1, "say", "no bytes"]]}, {"info": {"path": ["a", "a"], "height": 0, "turn": 0}},
         {"join": {"height": 1}}, {"offer": []}, {"refused": {"reason": "", "others": []}},
-        {"frames": [["b", 1, 1, "say", bytes(65537)]]},
+        {"frames": [["b", 1, 1, "say", bytes(81921)]]}, {"service": "say", "said": [["b", 1, 1, "hum", b""]]},
     ],
-    ids=range(12),
+    ids=range(13),
 )  # fmt: skip
 async def test_item_that_is_none_is_refused(autojump_clock: MockClock, item: dict[str, object]) -> None:
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
@@ -184,18 +184,17 @@ async def _join(client: Client, node: Node) -> int:
     seq = client.seq
     while "offer" not in (await client.receive() or {"offer": "none came"}):
         pass
-    await client.ask("tree_say", task=seq, join={"height": 0, "have": {}, "up": 0})
+    await client.ask("tree_say", task=seq, join={"height": 0, "have": {}, "up": 0, "services": {}})
     return seq
 
 
 @pytest.mark.trio
 async def test_frames_in_the_name_of_strangers_go_nowhere(autojump_clock: MockClock) -> None:
     async with _grown("a", "b", "c") as (_, nodes), nodes[0].client() as client:
-        heard = [_listen(node) for node in nodes]
         seq = await _join(client, nodes[1])
-        await client.ask("tree_say", task=seq, frames=[["stranger", 1, 1, "say", b"lie"]])
+        await client.ask("tree_say", task=seq, service="say", said=[["stranger", 1, 1, "say", b"lie"]])
         await trio.sleep(1)
-        assert heard == [[], [], []]
+        assert [_heard(node) for node in nodes] == [[], [], []]
 
 
 @pytest.mark.trio
@@ -212,7 +211,7 @@ async def test_what_is_said_on_an_edge_that_was_just_stopped_ends_nothing_else(a
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
         seq = await _join(client, nodes[1])
         stop = client.frame("stop", task=seq)
-        frames = client.frame("tree_say", task=seq, frames=[["b", 2**50, 1, "say", b"late"]])
+        frames = client.frame("tree_say", task=seq, frames=[["b", 2**50, 1, "announce", b"late"]])
         await client.stream.send_all(stop + frames + client.frame("ping"))
         replies = dict[int, dict[str, Any]]()
         while client.seq not in replies and (reply := await client.receive()) is not None:

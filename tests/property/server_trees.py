@@ -16,7 +16,7 @@ from random import Random
 
 import attrs
 
-from distkv.core.edges import Deliver, EdgeInput, FrameGiven, TreeTurn
+from distkv.core.edges import FramesGiven, FramesGone, TreeInput, TreeTurn
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.parents import DEPTH_MAX, TreePeer
 from distkv.core.server_tree.phase import TreePhase
@@ -47,11 +47,11 @@ class Site:
     def __init__(self, forest: Forest, name: NodeName) -> None:
         self.node, self.forest, self.life = name, forest, 1
         self.is_running, self.ended_ms = True, 0
-        self.heard = list[TreeFrame]()
+        self.heard, self.gone = list[TreeFrame](), list[FramesGone]()
         settings = TreeSettings(name, f"{name}:1", forest.fanout, ANNOUNCE_MS)
         self.tree = ServerTree(settings, Random(forest.rng.random()), self)
         self.edges = VirtualEdges(self, forest, is_plain=forest.is_large)
-        self._held = list[EdgeInput]()
+        self._held = list[TreeInput]()
         self._wake_ms: int | None = None
 
     # -- what its edges see
@@ -64,7 +64,7 @@ class Site:
     def is_paused(self) -> bool:
         return self.node in self.forest.paused
 
-    def give(self, what: EdgeInput) -> None:
+    def give(self, what: TreeInput) -> None:
         if self.is_paused:
             self._held.append(what)
         else:
@@ -84,7 +84,8 @@ class Site:
         turn = TreeTurn(self.forest.agenda.now_ms)
         step(turn)
         self.tree.check()
-        self.heard += [effect.frame for effect in turn.effects if isinstance(effect, Deliver)]
+        self.heard += [what for what in turn.heard if isinstance(what, TreeFrame)]
+        self.gone += [what for what in turn.heard if isinstance(what, FramesGone)]
         carry_out_edges(turn.effects, self.edges)
         wake_ms = self.tree.wake_ms()
         if wake_ms is not None and wake_ms != self._wake_ms:
@@ -162,7 +163,7 @@ class Forest:
                 site.go_on()
 
     def say(self, name: NodeName, text: str) -> None:
-        self.sites[name].give(FrameGiven("say", text.encode()))
+        self.sites[name].give(FramesGiven("say", [text.encode()]))
 
     def running(self) -> list[Site]:
         return [site for site in self.sites.values() if site.is_running]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.edges import Close, Deliver, Dial, Say
+from distkv.core.edges import Close, Dial, Say
 from distkv.core.ready import Answer, Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready, ServiceTell, Work
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import NodeName
-from distkv.wire.edges import SignOfLife, TreeFrame
+from distkv.wire.edges import SignOfLife
 from distkv.wire.message import ResetRecord
 
 OUTBOX_MAX = 3
@@ -50,9 +50,6 @@ class World:
         self.left.append(("edge", what))
 
     def close(self, what: Close) -> None:
-        self.left.append(("edge", what))
-
-    def deliver(self, what: Deliver) -> None:
         self.left.append(("edge", what))
 
     def kinds(self) -> list[str]:
@@ -316,8 +313,7 @@ def test_what_fails_when_it_leaves_holds_up_nothing_behind_it() -> None:
 
 def test_what_is_done_with_edges_waits_for_nothing_and_keeps_its_order() -> None:
     world = World()
-    frame = TreeFrame(NodeName("o"), 1, 1, "say", b"")
-    effects = [Say(1, SignOfLife()), Dial(-1, NodeName("b"), "b:1"), Close(1), Deliver(frame)]
+    effects = [Say(1, SignOfLife()), Dial(-1, NodeName("b"), "b:1"), Close(1)]
     world.executor.carry_out(Ready(records=[ResetRecord()], edges=effects))
     assert world.of("edge") == effects
     assert world.durable < world.appended

@@ -5,18 +5,26 @@ Knows: what of a node the ground has to ask, and of its store.  Does not know wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from distkv.core.edges import HeardByTree
 from distkv.core.ground.data import Data
+from distkv.core.ground.frames import AnnouncedFields
 from distkv.core.ground.machine import Entries
 from distkv.core.ground.slots import Slots
 from distkv.core.turn import Turn
 from distkv.model.event import NodeName
+from distkv.wire.edges import FrameNumbers
 
 
 class Footing(Protocol):
     """One node."""
+
+
+    @property
+    def heard(self) -> list[HeardByTree]:
+        """What came by the server tree since the ground took it, always in one list; the ground empties it."""
 
     @property
     def me(self) -> NodeName:
@@ -50,6 +58,18 @@ class Footing(Protocol):
 
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
         """Those of some nodes that seem alive."""
+
+    def tell_all(self, service: str, body: bytes) -> None:
+        """Tell a service of all other nodes something, over the server tree."""
+
+    def announce(self, service: str, fields: Mapping[str, object] | None) -> None:
+        """Announce this of a service from now on."""
+
+    def announced(self, service: str) -> AnnouncedFields:
+        """What other nodes announce of a service."""
+
+    def frames(self, service: str) -> FrameNumbers:
+        """Of each origin the last frame of a service that came, or is gone."""
 
     def entries(self, service: str) -> Entries:
         """What the store has of a service."""

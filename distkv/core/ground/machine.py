@@ -3,7 +3,8 @@
 Knows: the form of a service's machine.  Does not know a service, nor the node around it (`services`).
 
 A service runs on every node that has it, and knows nothing but this: what clients ask it, what the same service of
-other nodes tells and asks it, its slots, its entries in the store, who is there, and the time.
+other nodes tells and asks it, alone or all at once, its slots, its entries in the store, who is there and announces
+what, and the time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from distkv.core.ground.data import ServiceRows
+from distkv.core.ground.frames import Announced, AnnouncedFields, Heard, Lacked
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
@@ -43,7 +45,7 @@ Setting: TypeAlias = int | float | str
 
 ServiceInput: TypeAlias = (
     ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | NodeAsked | NodeGaveUp | Replied | EntryChanged
-    | NodesChanged | ServiceWoken
+    | NodesChanged | Heard | Lacked | Announced | ServiceWoken
 )
 
 
@@ -86,6 +88,7 @@ class ServiceGround:
     """The rows of data, and what of them is in doubt, as it is now."""
     entries: Entries
     nodes: NetworkNodes
+    announced: AnnouncedFields
 
 
 class ServiceMachine(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from distkv.core.ground.data import Data
+from distkv.core.ground.frames import HeardNumbers
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ground.node_calls import NodeCalls
 
@@ -21,7 +22,9 @@ class Mounted:
     data: Data
     """What all services of the node keep row by row."""
     calls: NodeCalls
-    """Since the machine began."""
+    """Since the machine began; so are the numbers."""
+    numbers: HeardNumbers = attrs.field(factory=HeardNumbers)
+    """Of the frames that it was told."""
 
     due_ms: int | None = None
     """When there is something to do, if nothing happens before; since the last step."""

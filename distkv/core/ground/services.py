@@ -11,11 +11,13 @@ request is answered by its machine, or refused here. Of a step that fails nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, assert_never
 
+from distkv.core.edges import FieldsChanged, FramesGone
 from distkv.core.ground.contained import MachineFault, fault_of
 from distkv.core.ground.footing import Footing
+from distkv.core.ground.frames import Announced, HeardNumbers
 from distkv.core.ground.machine import (
     EntryChanged,
     NodesChanged,
@@ -36,9 +38,11 @@ from distkv.core.ground.turn import (
     AskWithdrawn,
     DataKept,
     EntryWritten,
+    FieldsAnnounced,
     MadeGood,
     ServiceTurn,
     SlotKept,
+    ToldAll,
     WorkWanted,
 )
 from distkv.core.ready import (
@@ -56,6 +60,7 @@ from distkv.core.ready import (
 from distkv.core.turn import Turn
 from distkv.errors import InternalError, NotReadyError, RequestError
 from distkv.model.invariant import must
+from distkv.wire.edges import TreeFrame
 
 FIRST_MAX: Final = 1 << 40
 """The numbers of questions to other nodes begin at one of so many, so that nobody can guess them."""
@@ -154,7 +159,10 @@ class Services:
         if is_serving != self._is_working or self._slots.void_count != self._void_count:
             self._begin_or_end(turn, is_serving=is_serving)
         if not self._is_working:
+            self._footing.heard.clear()
             return
+        if self._footing.heard:
+            self._hear(turn)
         if changes != self._as_of or (self._mounted and turn.now_ms >= self._nodes.look_ms):
             self._as_of = changes
             self._see_what_changed(turn)
@@ -191,6 +199,7 @@ class Services:
             self._answer(Answer(id, self._not_ready()), turn)
         if is_serving and self._mounted:
             self._footing.take_entry_changes()  # each looks at all there is when it begins
+            self._footing.heard.clear()
             self._nodes.look(turn.now_ms)
             for mounted in list(self._mounted.values()):
                 self._begin(mounted, turn)
@@ -200,16 +209,21 @@ class Services:
         """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
         footing, name = self._footing, mounted.name
         slots = dict(self._slots.of(name))
-        mounted.calls = self._new_calls(slots.pop(BOOT_SLOT, None))
+        mounted.calls, mounted.numbers = self._new_calls(slots.pop(BOOT_SLOT, None)), HeardNumbers()
+        footing.announce(name, None)
         ground = ServiceGround(
-            footing.me, footing.life, footing.created, slots, mounted.data.of(name), footing.entries(name), self._nodes
-        )
+            footing.me, footing.life, footing.created, slots, mounted.data.of(name), footing.entries(name), self._nodes,
+            footing.announced(name),
+        )  # fmt: skip
         taken = ServiceTurn(name, turn.boot_ms, turn.wall, mounted.data)
         fault = fault_of(mounted.machine.begin, taken, ground)
         if fault is not None:
             self._turn_off(name, fault, turn)
         else:
             self._do(mounted, taken, turn)
+            for origin, number in footing.frames(name).items():
+                if origin != footing.me:
+                    self._told(mounted, mounted.numbers.gone(origin, *number), turn)
 
     def _new_calls(self, kept: bytes | None = None) -> NodeCalls:
         footing = self._footing
@@ -253,6 +267,28 @@ class Services:
             if self._requests.again_ms is None or self._requests.again_ms <= turn.boot_ms:
                 self._carry_out_own(mounted, turn)
             self._see_when_due(mounted)
+
+    def _hear(self, turn: Turn) -> None:
+        """What came by the server tree."""
+        heard = [*self._footing.heard]
+        self._footing.heard.clear()
+        for what in heard:
+            mounted = self._mounted.get(what.service)
+            if mounted is None:
+                continue
+            match what:
+                case TreeFrame():
+                    self._told(mounted, mounted.numbers.came(what.origin, what.start, what.number, what.body), turn)
+                case FramesGone():
+                    self._told(mounted, mounted.numbers.gone(what.origin, what.start, what.number), turn)
+                case FieldsChanged(node=node):
+                    self._carry_out(mounted, Announced(node), turn)
+                case _:
+                    assert_never(what)
+
+    def _told(self, mounted: Mounted, inputs: Iterable[ServiceInput], turn: Turn) -> None:
+        for what in inputs:
+            self._carry_out(mounted, what, turn)
 
     def _carry_out_own(self, mounted: Mounted, turn: Turn) -> None:
         """What it asked and answered itself meanwhile, then what services asked and answered each other, and what
@@ -322,6 +358,8 @@ class Services:
         start, which begins with what is on the disk. The node goes on."""
         del self._mounted[name]
         self._failed.add(name)
+        self._has_written = True
+        self._footing.announce(name, None)
         fault.note(turn, "service_failed", service=name)
         self._requests.gone(name)
         for id in [id for id, service in self._requests.open.items() if service == name]:
@@ -358,6 +396,12 @@ class Services:
                     after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
                     mounted.calls.take(effect, after)
                     self._do(mounted, after, turn)
+                case ToldAll(body=body):
+                    self._has_written = True
+                    self._footing.tell_all(mounted.name, body)
+                case FieldsAnnounced(fields=fields):
+                    self._has_written = True
+                    self._footing.announce(mounted.name, fields)
                 case EntryWritten():
                     self._write(mounted, effect, turn)
                 case AskedOfService():

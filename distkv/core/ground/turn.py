@@ -9,7 +9,7 @@ that fails nothing is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import attrs
@@ -18,6 +18,8 @@ from distkv.core.ground.calls import CallKey
 from distkv.core.ground.data import Data, check_row, row_size
 from distkv.core.ready import Answer, Note, ServiceQuestion, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
+from distkv.wire.announcing import checked_fields
+from distkv.wire.edges import FRAME_BYTES_MAX
 
 
 @attrs.frozen(slots=True)
@@ -100,11 +102,28 @@ class WorkWanted:
     purpose: object
 
 
+@attrs.frozen(slots=True)
+class ToldAll:
+    """The same service of all other nodes is told something."""
+
+    body: bytes
+
+
+@attrs.frozen(slots=True)
+class FieldsAnnounced:
+    """This node announces these fields of the service from now on; None: nothing."""
+
+    fields: Mapping[str, object] | None
+
+
 OwnEffect: TypeAlias = AskedOfService | AskContinued | AskWithdrawn | WorkWanted
 """What a service wants of its own node."""
+TreeEffect: TypeAlias = ToldAll | FieldsAnnounced
+"""What goes over the server tree."""
 
 Effect: TypeAlias = (
-    SlotKept | DataKept | MadeGood | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | OwnEffect | Answer | Note
+    SlotKept | DataKept | MadeGood | EntryWritten | ServiceTell | TreeEffect | AskedOfNode | AnsweredNode | OwnEffect
+    | Answer | Note
 )
 
 
@@ -157,6 +176,28 @@ class ServiceTurn:
         """Tell the same service of another node something. It may get lost, and nobody hears of that. With
         `waits=False` it may leave before the disk has this step, and must promise nothing of it."""
         self.effects.append(ServiceTell(node, self.service, body, waits or self.always_waits))
+
+    def tell_all(self, body: bytes) -> None:
+        """Tell the same service of all other nodes something, over the server tree: a frame, which each of them hears
+        once (`Heard`), in the order in which this node says them, or is told that it lacks it (`Lacked`). It may leave
+        before the disk has this step, and must promise nothing of it.
+
+        Raises:
+            ValueError: it has more than `FRAME_BYTES_MAX` bytes.
+        """
+        if len(body) > FRAME_BYTES_MAX:
+            raise ValueError(f"a frame has {len(body)} bytes; the limit is {FRAME_BYTES_MAX}")
+        self.effects.append(ToldAll(body))
+
+    def announce(self, fields: Mapping[str, object] | None) -> None:
+        """Announce these fields to all nodes, in place of what was announced before; None: nothing any more. A change
+        leaves with the next announcement of the node, half a second after the last one at the earliest, and each time
+        that the node announces itself. Others may see only the last of several. `tell_all` says what it may promise.
+
+        Raises:
+            ValueError: they are no fields, or have more than `FIELDS_BYTES_MAX` bytes.
+        """
+        self.effects.append(FieldsAnnounced(None if fields is None else checked_fields(fields)))
 
     def answer(self, id: int, result: ServiceResult, *, is_last: bool = True, waits: bool = True) -> None:
         """Answer a request, whose id `ServiceAsked` gave; nothing happens when nobody waits for it. `waits`: see

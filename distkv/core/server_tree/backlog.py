@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
-from distkv.core.edges import TAKEN_ITEMS, Close, Deliver, Dial, EdgeEffect, Say
+from distkv.core.edges import TAKEN_ITEMS, Close, Dial, EdgeEffect, Say
 from distkv.core.server_tree.flood import WINDOW_FRAMES
+from distkv.model.invariant import must
+from distkv.wire.edges import ServiceFrames
 
 ITEMS_MAX: Final = WINDOW_FRAMES + TAKEN_ITEMS
-"""So many items may wait on an edge: each frame that is under way may be one, and there are few others."""
+"""So many items may wait on an edge: each announcement that is under way may be one, and there are few others. Frames
+of services wait apart from them, and no more than their windows allow."""
 
 
 class EdgeBacklog:
@@ -39,6 +42,11 @@ class EdgeBacklog:
         """A node asks on it."""
         self._waiting[edge] = 0
 
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(all(0 <= count <= ITEMS_MAX for count in self._waiting.values()), "an edge that overruns ends")
+        must(all(edge > 0 or edge >= self._dialled for edge in self._waiting), "no edge has a number to come")
+
     def taken(self, edge: int, count: int) -> None:
         """So many items have left."""
         if edge in self._waiting:
@@ -54,6 +62,8 @@ class EdgeBacklog:
             match effect:
                 case Dial(edge=edge):
                     self.opened(edge)
+                case Say(item=ServiceFrames()):
+                    pass
                 case Say(edge=edge):
                     if edge in self._waiting:
                         self._waiting[edge] += 1
@@ -61,7 +71,5 @@ class EdgeBacklog:
                             yield edge
                 case Close(edge=edge):
                     self.ended(edge)
-                case Deliver():
-                    pass
                 case _:
                     assert_never(effect)

@@ -18,6 +18,7 @@ from distkv.core.edges import TreeTurn
 from distkv.core.server_tree.parents import DEPTH_MAX
 from distkv.core.server_tree.search import INQUIRY_MS
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.edges import ParentRefusal, ServerInfo
 
 TELL_MS: Final = 1500
@@ -133,12 +134,9 @@ class Children:
         return self._by_edge.pop(edge, None) is not None
 
     def check(self) -> None:
-        """The invariant.
-
-        Raises:
-            AssertionError: it does not hold.
-        """
-        assert len(set(self.names)) == len(self.names), f"{self.names} are children"
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(set(self.names)) == len(self.names), f"a name is a child once: {self.names}")
+        must(all(child.knows_turn <= self.turn for _, child in self._taken()), "nobody knows a change to come")
 
     # -- inside
 

@@ -15,7 +15,17 @@ from typing import Final, assert_never
 
 import attrs
 
-from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeInput, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured, TreeTurn
+from distkv.core.edges import (
+    EdgeAsked,
+    EdgeEnded,
+    EdgeTaken,
+    EdgeTold,
+    FieldsGiven,
+    FramesGiven,
+    NodeMeasured,
+    TreeInput,
+    TreeTurn,
+)
 from distkv.core.ready import Rng
 from distkv.core.server_tree.backlog import EdgeBacklog
 from distkv.core.server_tree.parents import DEPTH_MAX, refusal
@@ -24,6 +34,7 @@ from distkv.core.server_tree.search import INQUIRY_MS, PROBE_MS
 from distkv.core.server_tree.settings import TreeGround, TreeSettings
 from distkv.core.server_tree.upward import Upward
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.announcing import Announcement
 from distkv.wire.edges import (
     FramesAcked,
@@ -31,6 +42,8 @@ from distkv.wire.edges import (
     ParentOffer,
     ParentRefusal,
     ServerInfo,
+    ServiceAcked,
+    ServiceFrames,
     SignOfLife,
     SubtreeHeight,
     SubtreeTold,
@@ -62,7 +75,7 @@ class ServerTree:
         self._up.look(turn)
         self._finish(turn)
 
-    def step(self, turn: TreeTurn, what: EdgeInput | None) -> None:
+    def step(self, turn: TreeTurn, what: TreeInput | None) -> None:
         """Take one input, or (None) do what the time has made due."""
         match what:
             case None:
@@ -77,10 +90,12 @@ class ServerTree:
             case EdgeEnded(edge=edge):
                 if self._backlog.ended(edge):
                     self._up.ended(turn, edge)
-            case FrameGiven(service=service, body=body):
-                self.broadcast.flood.give(service, body, turn.now_ms)
+            case FramesGiven(service=service, bodies=bodies):
+                self.broadcast.give(service, bodies, turn.now_ms)
+            case FieldsGiven(service=service, fields=fields):
+                self.broadcast.own.change(service, fields, turn.now_ms)
             case NodeMeasured(load=load):
-                self.broadcast.load = load
+                self.broadcast.own.load = load
             case _:
                 assert_never(what)
         self._finish(turn)
@@ -96,7 +111,7 @@ class ServerTree:
             next_ms = search.inquiry.began_ms + INQUIRY_MS
         else:
             next_ms = search.next_ms
-        return min(self._look_ms, self.broadcast.speak_ms, next_ms)
+        return min(self._look_ms, self.broadcast.own.speak_ms, next_ms)
 
     # -- reading
 
@@ -146,21 +161,18 @@ class ServerTree:
 
     def statistics(self) -> dict[str, int]:
         """What happened since the start."""
-        flood, voices = self.broadcast.flood, self.broadcast.voices
-        return {**attrs.asdict(self._up.counts), **attrs.asdict(flood.counts), "bad_announcements": voices.bad_count}
+        counts, voices = self.broadcast.counts, self.broadcast.voices
+        return {**attrs.asdict(self._up.counts), **attrs.asdict(counts), "bad_announcements": voices.bad_count}
 
     def check(self) -> None:
-        """The invariants of its parts, and that each neighbour has an edge that is open.
-
-        Raises:
-            AssertionError: one does not hold.
-        """
+        """For tests; raises BrokenInvariantError when what is promised here or by a part does not hold. `broadcast` has
+        a check of its own, which looks at all that is kept."""
         up = self._up
-        up.place.check()
-        up.children.check()
+        for part in (up.place, up.children, up.search, self._backlog):
+            part.check()
         edges = [*up.tree_edges(), *([] if up.search.inquiry is None else [up.search.inquiry.edge])]
-        if len(set(edges)) < len(edges) or not set(edges) <= set(self._backlog.edges):
-            raise AssertionError(f"{self._settings.me} has neighbours on the edges {edges} of {self._backlog.edges}")
+        must(len(set(edges)) == len(edges), f"no two neighbours are on one edge: {edges}")
+        must(set(edges) <= set(self._backlog.edges), f"neighbours are on open edges: {edges} of {self._backlog.edges}")
 
     # -- inside
 
@@ -169,7 +181,7 @@ class ServerTree:
         self._look_ms = now_ms + LOOK_MS
         up.give_up_slow(turn)
         up.leave_silent(turn)
-        if now_ms >= self.broadcast.speak_ms:
+        if now_ms >= self.broadcast.own.speak_ms:
             self._announce(now_ms)
         if self.phase is TreePhase.LOOKING:
             up.go_on(turn)
@@ -190,11 +202,10 @@ class ServerTree:
 
     def _announce(self, now_ms: int) -> None:
         if not self.path:
-            self.broadcast.speak_ms = now_ms + PROBE_MS
+            self.broadcast.own.speak_ms = now_ms + PROBE_MS
             return  # its place is known soon
-        addr, level, children = self._settings.addr, len(self.path) - 1, len(self.children)
-        services = dict(self.broadcast.services)
-        what = Announcement(addr, self.broadcast.load, level, self.height, children, self.parent, services)
+        addr, own, level, children = self._settings.addr, self.broadcast.own, len(self.path) - 1, len(self.children)
+        what = Announcement(addr, own.load, level, self.height, children, self.parent, own.said_fields())
         self.broadcast.announce(what, now_ms)
 
     # -- children
@@ -238,7 +249,12 @@ class ServerTree:
                 if edge in up.tree_edges():
                     self.broadcast.take(edge, frames, turn)
             case FramesAcked(count=count):
-                self.broadcast.flood.acked(edge, count)
+                self.broadcast.acked(edge, count)
+            case ServiceFrames():
+                if edge in up.tree_edges():
+                    self.broadcast.take_of_service(edge, item, turn)
+            case ServiceAcked(service=service, count=count):
+                self.broadcast.acked_of_service(edge, service, count)
             case SignOfLife():
                 pass
             case _:

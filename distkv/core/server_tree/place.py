@@ -15,6 +15,7 @@ import attrs
 
 from distkv.core.server_tree.phase import TRANSITIONS, TreeCause, TreePhase
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 
 @attrs.define(slots=True)
@@ -69,16 +70,12 @@ class TreePlace:
         self.phase = TRANSITIONS.get((self.phase, cause), self.phase)
 
     def check(self) -> None:
-        """The invariant.
-
-        Raises:
-            AssertionError: it does not hold.
-        """
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         path, has_path = self.path, self.phase in (TreePhase.ROOT, TreePhase.ATTACHED)
-        assert bool(path) == has_path, f"{self.me} is {self.phase}, with the way {path}"
+        must(bool(path) == has_path, f"a way is known as root or attached: {self.me} is {self.phase}, {path}")
         has_parent = self.phase in (TreePhase.ATTACHED, TreePhase.PENDING)
-        assert (self.parent is not None) == has_parent, f"{self.me} is {self.phase}, with the parent {self.parent}"
-        assert len(set(path)) == len(path), f"{self.me} has the way {path}"
-        assert path[:1] in ((), (self.me,)), f"{self.me} has the way {path}"
+        must((self.parent is not None) == has_parent, f"{self.phase} and a parent fit: {self.me} has {self.parent}")
+        must(len(set(path)) == len(path), f"nobody is on a way twice: {path}")
+        must(path[:1] in ((), (self.me,)), f"the way of {self.me} begins with it: {path}")
         if path and has_parent:
-            assert path[1:2] == (self.parent_name,), f"{self.me} has the way {path}, and the parent {self.parent_name}"
+            must(path[1:2] == (self.parent_name,), f"the parent of {self.me} comes next: {path}, {self.parent_name}")

@@ -17,6 +17,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.edges import ParentOffer
 
 TRIES: Final = 16
@@ -142,3 +143,9 @@ class Search:
             self._asked.clear()  # they are asked again, later
             return None
         return unasked[0]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._round) <= 2 * TRIES, "a round has an end")
+        inquiry = self.inquiry
+        must(inquiry is None or inquiry.said_height is None or inquiry.offer is not None, "who joins was offered that")

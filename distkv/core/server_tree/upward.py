@@ -143,7 +143,7 @@ class Upward:
     def leave_silent(self, turn: TreeTurn) -> None:
         """A parent that announces nothing any more is left, also when its connection is alive."""
         voices, parent = self.broadcast.voices, self.place.parent_name
-        voices.forget_silent(turn.now_ms)
+        self.broadcast.forget_silent(turn)
         if self.place.phase is TreePhase.ATTACHED and parent is not None and voices.is_missed(parent, turn.now_ms):
             self.leave(turn)
 
@@ -184,7 +184,7 @@ class Upward:
     def close(self, turn: TreeTurn, edge: int) -> None:
         """From this side; nothing that was said on it before is lost."""
         turn.close(edge)
-        self.broadcast.flood.close(edge)
+        self.broadcast.close(edge)
         if self.children.gone(edge):
             self.shape_changed(turn)
         elif self.place.is_parent(edge):
@@ -194,7 +194,7 @@ class Upward:
 
     def ended(self, turn: TreeTurn, edge: int) -> None:
         """From the other side, or because it is overrun."""
-        self.broadcast.flood.close(edge)
+        self.broadcast.close(edge)
         if self.children.gone(edge):
             self.broadcast.voices.cut(turn.now_ms)
             self.shape_changed(turn)
@@ -255,7 +255,7 @@ class Upward:
         self.search.settle(now_ms)
         said = broadcast.voices.announced.get(place.me)
         if said is None or (said.parent, said.level) != (place.parent_name, place.level):
-            broadcast.speak_ms = min(broadcast.speak_ms, now_ms + int(self._rng.random() * PROBE_MS))
+            broadcast.own.speak_by(now_ms + int(self._rng.random() * PROBE_MS))
         self._tell_children(turn)
 
     def _taken(self, turn: TreeTurn, inquiry: Inquiry, said_height: int, info: ServerInfo) -> None:

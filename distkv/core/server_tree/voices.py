@@ -8,19 +8,57 @@ life (docs/protocol, TREE-9).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distkv.core.server_tree.parents import TreePeer
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
-from distkv.wire.announcing import Announcement, decode_announcement
+from distkv.model.invariant import must
+from distkv.wire.announcing import Announcement, decode_announcement, fitting
 from distkv.wire.edges import TreeFrame
 
 SILENT_ANNOUNCES: Final = 3
 """A node counts as gone from the tree when so many announcements are missing."""
 SPOKEN_MS: Final = 500
 """How long an announcement may be under way."""
+FIELDS_MS: Final = 500
+"""So soon after an announcement fields that changed are announced."""
+
+
+class OwnVoice:
+    """What this node announces, besides its place, and when. All times are monotonic milliseconds."""
+
+    def __init__(self, announce_ms: int) -> None:
+        self.load = 0
+        """How many connections the node serves."""
+        self.fields: Final = dict[str, Mapping[str, object]]()
+        """What services add."""
+        self.speak_ms = 0
+        """When the next announcement is due."""
+        self._announce_ms: Final = announce_ms
+        self._spoke_ms = -FIELDS_MS
+
+    def spoke(self, now_ms: int) -> None:
+        """It was announced."""
+        self._spoke_ms, self.speak_ms = now_ms, now_ms + self._announce_ms
+
+    def speak_by(self, at_ms: int) -> None:
+        """It is to be announced at this time, if not before."""
+        self.speak_ms = min(self.speak_ms, at_ms)
+
+    def said_fields(self) -> dict[str, Mapping[str, object]]:
+        """What is announced of services, as far as an announcement has room for it."""
+        return fitting(self.fields)
+
+    def change(self, service: str, fields: Mapping[str, object] | None, now_ms: int) -> None:
+        """A service adds this from now on; None: nothing. It is announced soon, and not too often."""
+        if self.fields.get(service) == fields:
+            return
+        self.fields.pop(service, None)
+        if fields is not None:
+            self.fields[service] = fields
+        self.speak_by(max(now_ms, self._spoke_ms + FIELDS_MS))
 
 
 class Voices:
@@ -39,23 +77,33 @@ class Voices:
         self._cut_ms = 0
         """When an edge to a child ended."""
 
-    def hear(self, frame: TreeFrame, now_ms: int) -> bool:
-        """A node announced something; whether it can be read."""
+    def hear(self, frame: TreeFrame, now_ms: int) -> list[str] | None:
+        """A node announced something; the services of which it says something else than before. None: it cannot be
+        read."""
         try:
-            self.take(frame.origin, decode_announcement(frame.body), now_ms)
+            what = decode_announcement(frame.body)
         except DecodeError:
             self.bad_count += 1
-            return False
-        return True
+            return None
+        before = self.announced.get(frame.origin)
+        self.take(frame.origin, what, now_ms)
+        old, new = {} if before is None else before.services, what.services
+        return sorted(name for name in {**old, **new} if old.get(name) != new.get(name)) if old or new else []
 
     def take(self, name: NodeName, what: Announcement, now_ms: int) -> None:
         """This is what it says."""
         self.announced[name], self._heard_ms[name] = what, now_ms
 
-    def forget_silent(self, now_ms: int) -> None:
-        """Whoever says nothing any more is not there."""
-        for name in [name for name, ms in self._heard_ms.items() if now_ms - ms > self.silent_ms]:
-            del self._heard_ms[name], self.announced[name]
+    def forget_silent(self, now_ms: int) -> dict[NodeName, Iterable[str]]:
+        """Whoever says nothing any more is not there; of which services each of them said something."""
+        gone = [name for name, ms in self._heard_ms.items() if now_ms - ms > self.silent_ms]
+        for name in gone:
+            del self._heard_ms[name]
+        return {name: self.announced.pop(name).services for name in gone}
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.announced.keys() == self._heard_ms.keys(), "of each announcement it is known when it came")
 
     # -- who is missed
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
+from distkv.core.ground.frames import Announced, Heard, Lacked
 from distkv.core.ground.machine import (
     Entries,
     EntryChanged,
@@ -158,7 +159,7 @@ class TokenMachine:
             case NodesChanged():
                 self._count_nodes(service)
                 return
-            case NodeAsked() | NodeGaveUp() | Replied():
+            case NodeAsked() | NodeGaveUp() | Replied() | Heard() | Lacked() | Announced():
                 return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
                 consensus.woken(boot_ms)

@@ -7,15 +7,17 @@ chosen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, assert_never
 
-from distkv.core.edges import Deliver, EdgeInput, FrameGiven
-from distkv.core.ready import Input, Ready
+from distkv.core.edges import EdgeInput
+from distkv.core.ground.frames import Heard, Lacked, Origin
+from distkv.core.ready import Input, Ready, ServiceAsked
 from distkv.core.server_tree.backlog import ITEMS_MAX
 from distkv.core.server_tree.machine import ServerTree
 from distkv.model.event import NodeName
 from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
+from distkv.sim.sayings import Listening, SayText
 
 LAST: Final = b"last"
 """What each node says when all is well: all others are to hear it."""
@@ -44,29 +46,36 @@ class NoCircle(Observer):
 
 
 class HeardOnce(Observer):
-    """Each node gets the frames of another one in their order, each once; in the end everybody who speaks and does not
-    start anew hears everybody (TREE-10)."""
+    """Each node is told each number of an origin once, from 1 on, in order: it hears or lacks it. In the end everybody
+    who speaks and does not start anew hears everybody (TREE-10, TREE-19)."""
 
     rule = "everything is heard once"
 
     def __init__(self) -> None:
+        self._listening: dict[Process, Listening] = {}
         self._numbers: dict[tuple[Process, NodeName], tuple[int, int]] = {}
         self._lasts: dict[Process, set[NodeName]] = {}
         """Who said the last word, and whose each of them heard."""
 
-    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
-        if isinstance(what, FrameGiven) and what.body == LAST:
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        if isinstance(what, ServiceAsked) and isinstance(what.request, SayText) and what.request.body == LAST:
             self._lasts[process] = set()
-        for effect in ready.edges:
-            if isinstance(effect, Deliver):
-                frame = effect.frame
-                number, key = (frame.start, frame.number), (process, frame.origin)
-                before = self._numbers.get(key, (0, 0))
-                if number <= before or frame.origin == process.host.node:
-                    raise self.broken(f"{process.host.name} hears {number} of {frame.origin} after {before}")
-                self._numbers[key] = number
-                if frame.body == LAST and process in self._lasts:
-                    self._lasts[process].add(frame.origin)
+        for told in self._listening.setdefault(process, Listening()).news(process):
+            match told:
+                case None:
+                    self._forget(process)
+                case Heard(origin=origin, number=number, body=body):
+                    self._told(process, origin, number, number)
+                    if body == LAST and process in self._lasts:
+                        self._lasts[process].add(origin.node)
+                case Lacked(origin=origin, first=first, last=last):
+                    self._told(process, origin, first, last)
+                case _:
+                    assert_never(told)
+
+    def ended(self, process: Process) -> None:
+        self._listening.pop(process, None)
+        self._forget(process)
 
     def settled(self, fleet: Observed) -> None:
         spoke = {host.node: host.process for host in fleet.ours() if host.process in self._lasts}
@@ -75,6 +84,18 @@ class HeardOnce(Observer):
                 lacks = spoke.keys() - {name} - self._lasts[process]
                 if lacks:
                     raise self.broken(f"{name} did not hear the last word of {', '.join(sorted(lacks))}")
+
+    def _forget(self, process: Process) -> None:
+        for key in [key for key in self._numbers if key[0] is process]:
+            del self._numbers[key]
+
+    def _told(self, process: Process, origin: Origin, first: int, last: int) -> None:
+        key, name = (process, origin.node), process.host.name
+        start, before = self._numbers.get(key, (0, 0))
+        expected = before + 1 if origin.start == start else 1
+        if first != expected or last < first or origin.start < start or origin.node == process.host.node:
+            raise self.broken(f"{name} is told {first} to {last} of {origin}, and not {expected} of {start}")
+        self._numbers[key] = origin.start, last
 
 
 class OverrunEnds(Observer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.server_tree.flood import KEPT_BYTES, KEPT_FRAMES, WINDOW_FRAMES, Flood
+from distkv.core.server_tree.flood import ITEM_BYTES, KEPT_BYTES, KEPT_FRAMES, WINDOW_BYTES, WINDOW_FRAMES, Flood
 from distkv.model.event import NodeName
 from distkv.wire.edges import FRAME_BYTES_MAX, TreeFrame
 
@@ -124,7 +124,7 @@ def test_item_is_bounded_in_bytes() -> None:
 
 
 def test_frame_that_is_too_large_is_refused() -> None:
-    with pytest.raises(ValueError, match="the limit is 65536"):
+    with pytest.raises(ValueError, match="the limit is 81920"):
         _flood().give("say", bytes(FRAME_BYTES_MAX + 1), 5)
 
 
@@ -210,3 +210,71 @@ def test_neighbour_that_knows_a_later_start_is_told_of_the_earlier_one_that_is_t
     assert _due(flood, 2) == [_frame(1, start=7)]
     assert flood.take(2, _frame(4, start=9), 6)
     assert (_due(flood, 1), _due(flood, 2)) == ([_frame(4, start=9)], [])
+
+
+# -- what is gone (docs/protocol, TREE-19)
+
+
+def test_neighbour_is_told_what_is_gone_behind_all_that_is_kept() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.take(1, _frame(1), 5)
+    for _ in range(KEPT_FRAMES):
+        flood.give("say", b"", 5)
+    flood.open(2, {}, 0)
+    assert flood.gone(2) == {}, "all that is kept comes first"
+    while _due(flood, 2):
+        assert flood.gone(2) == {}
+        flood.acked(2, WINDOW_FRAMES)
+    assert flood.gone(2) == {ORIGIN: (7, 1)}
+    assert flood.gone(2) == {}, "it is told once"
+    flood.check()
+
+
+def test_what_was_said_before_a_neighbour_started_is_gone_to_it() -> None:
+    flood = _flood()
+    flood.give("say", b"early", 10)
+    flood.open(1, {}, 20)
+    assert (_due(flood, 1), flood.gone(1)) == ([], {ME: (100, 1)})
+
+
+def test_what_is_gone_is_passed_on_to_whoever_lacks_it() -> None:
+    flood = _flood()
+    for edge in (1, 2, 3):
+        flood.open(edge, {ORIGIN: (7, 9)} if edge == 3 else {}, 0)
+    flood.take(1, _frame(1), 5)
+    _due(flood, 2)
+    assert flood.lacked(1, {ORIGIN: (7, 4), STRANGER: (1, 1), ME: (100, 0)}) == {ORIGIN: (7, 4)}
+    assert [flood.gone(edge) for edge in (1, 2, 3)] == [{}, {ORIGIN: (7, 4)}, {}]
+    assert flood.lacked(2, {ORIGIN: (7, 3)}) == {}, "it is known"
+    assert not flood.take(2, _frame(4), 6), "what was said to be gone does not come any more"
+    assert flood.counts.frames_missed == 3
+
+
+def test_who_hears_in_its_own_name_what_it_did_not_say_goes_on_above_that() -> None:
+    """(docs/protocol, JUMP-4)"""
+    flood = _flood(start=100)
+    flood.open(1, {}, 0)
+    assert flood.lacked(1, {ME: (100, 2**40)}) == {}
+    flood.give("say", b"on", 5)
+    assert [(frame.start, frame.number) for frame in _due(flood, 1)] == [(101, 1)]
+
+
+def test_flood_of_announcements_tells_nobody_what_is_gone() -> None:
+    flood = Flood(ME, NODES.__contains__, tells_gone=False)
+    flood.give("announce", b"early", 10)
+    flood.open(1, {}, 20)
+    assert [*flood.all_due()] == []
+
+
+def test_no_more_bytes_than_the_window_has_are_under_way() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for _ in range(40):
+        flood.give("say", bytes(FRAME_BYTES_MAX), 5)
+    sent = _due(flood, 1)
+    assert WINDOW_BYTES <= sum(len(frame.body) for frame in sent) < WINDOW_BYTES + ITEM_BYTES + FRAME_BYTES_MAX
+    assert _due(flood, 1) == []
+    flood.acked(1, len(sent))
+    assert len(_due(flood, 1)) == len(sent)
+    flood.check()

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from distkv.core.edges import (
     TAKEN_ITEMS,
     Close,
-    Deliver,
     Dial,
     EdgeAsked,
     EdgeEffect,
     EdgeEnded,
-    EdgeInput,
     EdgeTaken,
     EdgeTold,
-    FrameGiven,
+    FramesGiven,
     NodeMeasured,
     Say,
+    TreeInput,
     TreeTurn,
 )
 from distkv.core.server_tree.backlog import ITEMS_MAX
@@ -42,6 +41,8 @@ from distkv.wire.edges import (
     ParentOffer,
     ParentRefusal,
     ServerInfo,
+    ServiceAcked,
+    ServiceFrames,
     SignOfLife,
     SubtreeHeight,
     SubtreeTold,
@@ -80,7 +81,7 @@ class _Tree(ServerTree):
         self._turn, self._asks = TreeTurn(0), 0
         super().__init__(TreeSettings(ME, "m:1", fanout, ANNOUNCE_MS), Random(1), self.ground)
 
-    def do(self, now_ms: int, what: EdgeInput | None) -> None:
+    def do(self, now_ms: int, what: TreeInput | None) -> None:
         turn = TreeTurn(now_ms)
         self.step(turn, what)
         self.check()
@@ -424,11 +425,6 @@ def test_load_is_announced() -> None:
     assert tree.announced[ME].load == 7
 
 
-def test_frame_that_is_too_large_is_none() -> None:
-    with pytest.raises(ValueError, match="65536"):
-        FrameGiven("say", bytes(65537))
-
-
 # -- two trees ----------------------------------------------------------------------------------------------------
 
 
@@ -507,19 +503,24 @@ def test_children_of_a_lost_root_ask_those_before_them() -> None:
 NAMES = st.sampled_from([ME, *NODES, NodeName("stranger")])
 PATHS = st.lists(NAMES, max_size=4, unique=True).map(tuple)
 LAST = st.dictionaries(NAMES, st.tuples(st.integers(0, 9), st.integers(0, 9)))
-HELD = st.builds(FramesHeld, LAST, st.integers(0, 99))
+SERVICES = st.none() | st.dictionaries(st.sampled_from(["say", "hum"]), LAST)
 FRAMES = st.builds(
     TreeFrame, NAMES, st.integers(0, 5), st.integers(0, 5), st.sampled_from(["announce", "say"]), st.binary(max_size=9)
 )
 ITEMS: st.SearchStrategy[EdgeItem] = st.one_of(
     st.builds(ParentOffer, PATHS, st.integers(0, 9)),
     st.builds(ParentRefusal, st.sampled_from(["full", "deep", "detached", "?"]), PATHS),
-    st.builds(Join, st.integers(0, 9), HELD),
-    st.builds(ServerInfo, PATHS, st.integers(0, 9), st.integers(0, 9), st.none() | HELD),
+    st.builds(Join, st.integers(0, 9), LAST, st.integers(0, 99), SERVICES),
+    st.builds(ServerInfo, PATHS, st.integers(0, 9), st.integers(0, 9), st.none() | LAST, st.integers(0, 99), SERVICES),
     st.builds(SubtreeHeight, st.integers(0, 9)),
     st.builds(SubtreeTold, st.integers(0, 2**40)),
     st.builds(TreeFrames, st.lists(FRAMES, max_size=3).map(tuple)),
     st.builds(FramesAcked, st.integers(0, 2**40)),
+    st.builds(
+        ServiceFrames, st.just("say"), st.lists(FRAMES.filter(lambda one: one.service == "say"), max_size=3).map(tuple),
+        st.dictionaries(NAMES, st.tuples(st.integers(0, 9), st.integers(0, 2**40)), max_size=2),
+    ),
+    st.builds(ServiceAcked, st.just("say"), st.integers(0, 2**40)),
     st.just(SignOfLife()),
 )
 DEEDS = st.one_of(
@@ -549,7 +550,7 @@ def test_whatever_others_say_the_machine_stays_in_one_piece(deeds: list[tuple[st
             now_ms += what
             tree.woken(now_ms)
         elif isinstance(what, bytes):
-            tree.do(now_ms, FrameGiven("say", what))
+            tree.do(now_ms, FramesGiven("say", [what]))
         for effect in tree.take():
             match effect:
                 case Dial(edge=edge):
@@ -558,8 +559,6 @@ def test_whatever_others_say_the_machine_stays_in_one_piece(deeds: list[tuple[st
                     open_edges.discard(edge)
                 case Say(edge=edge):
                     assert edge in open_edges, "nothing is said on an edge that is over"
-                case Deliver(frame=frame):
-                    assert frame.origin in NODES
         assert bool(tree.path) == (tree.phase in (TreePhase.ROOT, TreePhase.ATTACHED))
         assert not tree.path or (tree.path[0] == ME and len({*tree.path}) == len(tree.path) <= DEPTH_MAX + 1)
         assert len(tree.children) <= 2

@@ -27,6 +27,7 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registration, node_path
 from distkv.core.replica import Replica
+from distkv.core.tree_part import MakeTree
 from distkv.errors import BadValueError, InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.wire.message import DataRecord, EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
@@ -38,12 +39,14 @@ WALL = 1.7e9
 ASLEEP_MS = 100_000
 
 
-def made(echo: Echo, records: Iterable[Record] = (), **more: Any) -> tuple[Replica, Ready]:
+def made(
+    echo: Echo, records: Iterable[Record] = (), *, tree: MakeTree | None = None, **more: Any
+) -> tuple[Replica, Ready]:
     """The replica of node `a`, or of another one, begun."""
     init = {} if records else {"init_value": b"\xc0"}
     told = {"node": A, "addr": "a:1", "alone": True, "network_id": b"12345678", **init, **more}
     settings = CoreSettings(start=Start(WALL, 1), **told)
-    replica = Replica(settings, random.Random(1), {ECHO: echo})
+    replica = Replica(settings, random.Random(1), {ECHO: echo}, tree)
     for record in records:
         replica.replay(record)
     return replica, replica.begin(0, WALL)

@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 from distkv.core.client_writes import LocalSet
-from distkv.core.edges import Close, EdgeAsked, EdgeEffect, EdgeInput, EdgeTold, FrameGiven, Say, TreeTurn
+from distkv.core.edges import Close, EdgeAsked, EdgeEffect, EdgeTold, NodeMeasured, Say, TreeInput, TreeTurn
 from distkv.core.ready import CoreSettings, Input, Wake
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
@@ -27,15 +27,15 @@ PLAIN: MakeTree = partial(ServerTree, SETTINGS, Random(1))
 
 
 class _Failing(ServerTree):
-    """Whose machine fails at any frame that is given; it has one edge."""
+    """Whose machine fails when it is measured; it has one edge."""
 
     @property
     def edges(self) -> list[int]:
         return [5]
 
-    def step(self, turn: TreeTurn, what: EdgeInput | None) -> None:
+    def step(self, turn: TreeTurn, what: TreeInput | None) -> None:
         super().step(turn, what)
-        if isinstance(what, FrameGiven):
+        if isinstance(what, NodeMeasured):
             turn.close(77)
             raise ArithmeticError("half done")
 
@@ -74,7 +74,7 @@ def test_node_without_a_tree_refuses() -> None:
 
 def test_tree_that_fails_is_off_and_the_node_goes_on() -> None:
     replica = _replica(partial(_Failing, SETTINGS, Random(1)))
-    ready = replica.step(20, 1.7e9, FrameGiven("say", b"x"))
+    ready = replica.step(20, 1.7e9, NodeMeasured(1, {}))
     assert ready.edges == [Close(5)], "its edges end; nothing else of the step leaves"
     assert [note.id for note in ready.notes] == ["tree_failed"]
     assert replica.server_tree is None

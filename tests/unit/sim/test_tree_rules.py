@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from distkv.core.edges import Deliver
+from distkv.core.ground.frames import Heard, Lacked, Origin
 from distkv.core.ready import Ready
 from distkv.core.server_tree.backlog import ITEMS_MAX
 from distkv.core.server_tree.machine import ServerTree
@@ -18,7 +18,7 @@ from distkv.core.server_tree.settings import TreeSettings
 from distkv.model.event import NodeName
 from distkv.sim.rule import BrokenRuleError, Observed
 from distkv.sim.rules.trees import HeardOnce, OverrunEnds, circle_of
-from distkv.wire.edges import TreeFrame
+from distkv.sim.sayings import SAY, Sayings
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 
@@ -69,24 +69,47 @@ def test_circle_is_one_of_edges_that_both_ends_have(
 class _Running:
     """A process, as far as the rule looks at it."""
 
-    def __init__(self, host: Any) -> None:
-        self.host = host
+    def __init__(self, name: str) -> None:
+        self.machine = Sayings()
+        self.host = SimpleNamespace(name=name, node=NodeName(name))
+        self.replica = SimpleNamespace(services={SAY: self.machine})
+
+    def tell(self, rule: HeardOnce, *told: Heard | Lacked | None) -> None:
+        self.machine.heard.extend(told)
+        rule.stepped(cast(Any, self), None, Ready())
 
 
-def _hear(rule: HeardOnce, process: Any, origin: NodeName, *numbers: int) -> None:
-    for number in numbers:
-        rule.stepped(process, None, Ready(edges=[Deliver(TreeFrame(origin, 1, number, "say", b""))]))
+def _heard(origin: NodeName, number: int, start: int = 1) -> Heard:
+    return Heard(Origin(origin, start), number, b"")
 
 
-def test_what_is_heard_twice_or_out_of_order_breaks_the_rule() -> None:
-    rule, process = HeardOnce(), _Running(SimpleNamespace(name="a", node=A))
-    _hear(rule, process, B, 1, 3)
-    _hear(rule, process, C, 1)
-    for number in (3, 2):
-        with pytest.raises(BrokenRuleError, match="after"):
-            _hear(rule, process, B, number)
-    with pytest.raises(BrokenRuleError):
-        _hear(rule, process, A, 9)
+@pytest.mark.parametrize(
+    "told",
+    [
+        [_heard(B, 2)],
+        [_heard(B, 1), _heard(B, 1)],
+        [_heard(B, 1), _heard(B, 3)],
+        [_heard(B, 1), Lacked(Origin(B, 1), 3, 4)],
+        [Lacked(Origin(B, 1), 1, 4), _heard(B, 4)],
+        [_heard(B, 1, start=2), _heard(B, 1, start=1)],
+        [_heard(B, 1, start=2), _heard(B, 2, start=3)],
+        [_heard(A, 1)],
+    ],
+    ids=["first", "twice", "gap", "gap before a gap", "lacked and heard", "earlier start", "later start", "own"],
+)
+def test_number_that_is_not_the_next_one_breaks_the_rule(told: list[Heard | Lacked]) -> None:
+    rule, process = HeardOnce(), _Running("a")
+    process.tell(rule, *told[:-1])
+    with pytest.raises(BrokenRuleError, match="is told"):
+        process.tell(rule, told[-1])
+
+
+def test_numbers_that_are_heard_or_lacked_in_order_break_nothing() -> None:
+    rule, process, origin = HeardOnce(), _Running("a"), Origin(B, 1)
+    process.tell(rule, None, Lacked(origin, 1, 3), _heard(B, 4), _heard(C, 1), Lacked(origin, 5, 5), _heard(B, 6))
+    process.tell(rule, _heard(B, 1, start=2), None, Lacked(Origin(B, 2), 1, 1))
+    with pytest.raises(BrokenRuleError, match="and not 2 of 2"):
+        process.tell(rule, _heard(B, 4, start=2))
 
 
 def test_edge_on_which_too_much_waits_breaks_the_rule() -> None:

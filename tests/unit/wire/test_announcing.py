@@ -9,7 +9,15 @@ import pytest
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire import packing
-from distkv.wire.announcing import BYTES_MAX, Announcement, decode_announcement, encode_announcement
+from distkv.wire.announcing import (
+    BYTES_MAX,
+    FIELDS_BYTES_MAX,
+    Announcement,
+    checked_fields,
+    decode_announcement,
+    encode_announcement,
+    fitting,
+)
 from distkv.wire.values import NESTING_MAX
 
 WHAT = Announcement("h:1", 1, 2, 3, 4, NodeName("p"), {"s": {"x": [1]}})
@@ -18,7 +26,7 @@ WHAT = Announcement("h:1", 1, 2, 3, 4, NodeName("p"), {"s": {"x": [1]}})
 def nested(depth: int) -> bytes:
     """As bytes, because nobody can make so deep a value to pack it."""
     body = packing.pack({"addr": "h:1", "load": 1, "level": 2, "height": 3, "children": 4, "parent": None})
-    services = b"\x81\xa1s" + b"\x91" * depth + b"\xc0"
+    services = b"\x81\xa1s" + b"\x81\xa1x" + b"\x91" * (depth - 1) + b"\xc0"
     return bytes([body[0] + 1]) + body[1:] + packing.pack("services") + services
 
 
@@ -60,7 +68,31 @@ def test_hostile_field_is_refused_by_its_name(name: str, value: object) -> None:
         decode_announcement(packing.pack({**FIELDS, name: value}))
 
 
-@pytest.mark.parametrize("services", [{"s": "x" * BYTES_MAX}, {str(n): n for n in range(1000)}, {1: 2}, [], None])
+@pytest.mark.parametrize(
+    "services",
+    [{"s": {"x": "x" * BYTES_MAX}}, {str(n): {} for n in range(1000)}, {1: {}}, {"s": 2}, {"s": {1: 2}}, [], None],
+)
 def test_announcement_that_is_too_large_or_malformed_is_none(services: Any) -> None:
     with pytest.raises(DecodeError):
         decode_announcement(packing.pack({**FIELDS, "services": services}))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"x": bytes(FIELDS_BYTES_MAX)}, {1: 2}, {"x": object()}, {"x": {1, 2}}, {"x": 2**70}], ids=range(5)
+)
+def test_fields_that_others_could_not_read_are_refused_here(fields: Any) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        checked_fields(fields)
+
+
+def test_fields_are_announced_as_others_read_them() -> None:
+    assert checked_fields({"load": 7, "at": ("h", 1)}) == {"load": 7, "at": ["h", 1]}
+
+
+def test_fields_of_many_services_are_announced_as_far_as_there_is_room() -> None:
+    """(docs/protocol, TREE-20)"""
+    services = {f"s{number}": {"x": bytes(FIELDS_BYTES_MAX - 7)} for number in range(8)}
+    found = fitting(services)
+    assert [*found] == ["s0", "s1", "s2", "s3", "s4"]
+    encode = encode_announcement(Announcement("h:1" * 80, 2**31 - 1, 63, 63, 2**31 - 1, NodeName("p" * 63), found))
+    assert decode_announcement(encode).services == found

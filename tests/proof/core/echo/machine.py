@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, assert_never
 
+from distkv.core.ground.frames import Announced, Heard, Lacked
 from distkv.core.ground.machine import (
     EntryChanged,
     NodesChanged,
@@ -61,7 +62,8 @@ class Echo:
     back, and only then it answers. Asked `{wake_ms}`, it answers when that time has come. Asked `{entry}`, it
     writes that into the store and answers twice; asked `{key, value}`, it writes, or deletes, an entry by that key, and
     answers only when that is refused. Asked `{node, question}`, it asks that node, whose echo says it backwards, and
-    answers with what it heard. Asked anything else, it refuses."""
+    answers with what it heard. Asked `{shout}`, it says that to all, and `{announce}`, it announces these fields. Asked
+    anything else, it refuses."""
 
     def __init__(self, length: int = 5) -> None:
         self.length = length
@@ -72,6 +74,8 @@ class Echo:
         the disk was an old one."""
         self.entries: list[bytes] = []
         """What it found at its own path in the store, whenever that changed."""
+        self.heard: list[Heard | Lacked] = []
+        """What others said to all, since it began."""
         self.ground: ServiceGround | None = None
         self.inputs: list[tuple[int, ServiceInput]] = []
         """What it was given since then, and when."""
@@ -91,7 +95,7 @@ class Echo:
         self.ground = ground
         slots = dict(ground.slots)
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
-        self._named, self._watches, self._can_take = {}, {}, set()
+        self._named, self._watches, self._can_take, self.heard = {}, {}, set(), []
         self.restored.append(slots)
         self.doubts.append((set(ground.data.lost), ground.data.is_unknown, ground.data.is_old))
 
@@ -141,6 +145,12 @@ class Echo:
                 turn.write(key, value, ("wrote", id))
             case ServiceAsked(id=id, request={"key": str(key)}):
                 turn.delete(key, ("wrote", id))
+            case ServiceAsked(id=id, request={"shout": bytes(body)}):
+                turn.tell_all(body)
+                turn.answer(id, {})
+            case ServiceAsked(id=id, request={"announce": fields}):
+                turn.announce(fields)
+                turn.answer(id, {})
             case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body)}):
                 turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS)
             case ServiceAsked(id=id):
@@ -174,7 +184,9 @@ class Echo:
                     turn.answer(id, EchoNamed(name, self._names().get(name)))
                 for id in list(self._can_take):
                     self._tell_watch(turn, id)
-            case NodesChanged() | NodeGaveUp() | Replied():
+            case Heard() | Lacked():
+                self.heard.append(what)
+            case NodesChanged() | NodeGaveUp() | Replied() | Announced():
                 pass  # a test looks for itself
             case ServiceWoken():
                 due = [id for id, ms in self._wakes.items() if ms <= turn.boot_ms]
