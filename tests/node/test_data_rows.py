@@ -1,4 +1,5 @@
-"""Rows of data of a service on whole nodes: over restarts, damage of one of them, and checks of the disk.
+"""Rows of data of a service on whole nodes: over restarts, damage of one of them, and checks of the disk
+(docs/protocol, SLOT-3 and SLOT-4).
 
 Knows: nodes as `nodes` builds them, each with an echo.  Does not know the archive's tables.
 """

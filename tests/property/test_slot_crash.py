@@ -1,5 +1,5 @@
 """A disk that crashes at every operation while a service keeps things: of each step all slots are there, or none, and
-each row of data of which it has said so.
+each row of data of which it has said so (docs/protocol, SLOT-1).
 
 Knows: the echo, which keeps one count under two keys in a step.  Does not know how the log keeps that.
 """

@@ -1,4 +1,4 @@
-"""Rows of data of services, in the store: records, replay, order, what is in doubt, and bounds.
+"""Rows of data of services, in the store: records, replay, order, what is in doubt, and bounds (docs/protocol, SLOT-6).
 
 Knows: `Store` and `Data`.  Does not know who keeps anything.
 """

@@ -1,4 +1,4 @@
-"""What services keep, in the store: records, replay, and when all of it is void.
+"""What services promise, in the store: records, replay, and when all of it is void (docs/protocol, SLOT-2).
 
 Knows: `Store` and `Slots`.  Does not know who keeps anything.
 """

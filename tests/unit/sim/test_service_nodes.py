@@ -130,6 +130,7 @@ def test_rows_stay_whatever_befalls_the_hosts(seed: int) -> None:
 
 
 def test_rows_stay_on_an_old_disk_and_over_its_download_and_the_service_is_told() -> None:
+    """SLOT-5."""
     nodes = EchoNodes()
     fleet = fleet_of(RowsStay(), nodes=nodes)
     keep(fleet, "b", 1, "x", "one")
