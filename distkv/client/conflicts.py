@@ -11,15 +11,14 @@ from __future__ import annotations
 import attrs
 
 from distkv.client.arguments import as_link, as_path, check_flag, check_head
-from distkv.client.pages import Page, Pages
+from distkv.client.pages import Page, Pages, read_lost
 from distkv.client.questions import Question, Repeat, Written, read_fence, read_written
-from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import Link, Tick, Tock, tick_text
 from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Path
 from distkv.wire.asking import encode_request
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
-from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
+from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_time, read_told_path
 
 
 @attrs.frozen
@@ -97,13 +96,12 @@ def _page(reply: Fields) -> Page[Loser]:
         loser = _loser(read_map(item, "items"))
         first = losers[-1] if losers and losers[-1].path == loser.path else loser  # only that of a path has the value
         losers.append(attrs.evolve(loser, winner_value=first.winner_value))
-    lost = None if reply.get("lost") is None else str(reply["lost"])
-    return tuple(losers), _path(reply["more"]) if "more" in reply else None, lost
+    return tuple(losers), read_told_path(reply["more"]) if "more" in reply else None, read_lost(reply)
 
 
 def _loser(item: Fields) -> Loser:
     return Loser(
-        _path(item.get("path")),
+        read_told_path(item.get("path")),
         item.get("value"),
         "value" not in item,
         _link(item),
@@ -119,10 +117,3 @@ def _loser(item: Fields) -> Loser:
 
 def _link(fields: Fields) -> Link:
     return read_node(fields.get("node"), "node"), Tick(read_int(fields, "tick"))
-
-
-def _path(value: object) -> Path:
-    try:
-        return read_path(value)
-    except BadPathError as error:
-        raise DecodeError(str(error), "bad_path") from None

@@ -7,11 +7,11 @@ Knows: the request, and the fields of its replies.  Does not know how they trave
 from __future__ import annotations
 
 from distkv.client.arguments import as_path
-from distkv.client.pages import Page, Pages
-from distkv.errors import BadPathError, DecodeError
+from distkv.client.pages import Page, Pages, read_lost
+from distkv.errors import BadPathError
 from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
-from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_path
+from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_told_path
 from distkv.wire.subtrees import ListNames
 
 
@@ -51,10 +51,4 @@ def _page(reply: Fields) -> Page[Listed]:
         if "name" not in fields or not isinstance(name, str | bytes | int | float | None):
             raise bad("names", "made of names", name)
         found.append(Listed(name, read_flag(fields, "has_value"), read_int(fields, "children")))
-    lost = None if reply.get("lost") is None else str(reply["lost"])
-    if "more" not in reply:
-        return tuple(found), None, lost
-    try:
-        return tuple(found), read_path([reply["more"]]), lost
-    except BadPathError as error:
-        raise DecodeError(str(error), "bad_path") from None
+    return tuple(found), read_told_path([reply["more"]]) if "more" in reply else None, read_lost(reply)

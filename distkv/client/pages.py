@@ -76,3 +76,8 @@ class Pages(Generic[Item]):
         error = DamagedError(self._lost)
         error.found = found
         raise error
+
+
+def read_lost(reply: Fields) -> str | None:
+    """Of a page: why its items may not be all that are there; None: they are."""
+    return None if reply.get("lost") is None else str(reply["lost"])

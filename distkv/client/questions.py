@@ -32,8 +32,8 @@ from distkv.wire.fields import (
     read_int,
     read_list,
     read_map,
-    read_path,
     read_time,
+    read_told_path,
 )
 from distkv.wire.replicated import REPLICAS_S, ReplicatedWrite
 from distkv.wire.request import Request
@@ -370,14 +370,10 @@ def _repeat_of(operations: Sequence[object]) -> Repeat:
 
 
 def _path_and_entry(item: Fields) -> tuple[Path, Entry]:
-    try:
-        path = read_path(item.get("path"))
-    except RequestError as error:
-        raise DecodeError(str(error), "bad_path") from None
     entry = _entry(item)
     if entry is None:
         raise DecodeError("the field 'value' is missing", "bad_value")
-    return path, entry
+    return read_told_path(item.get("path")), entry
 
 
 def _entry(reply: Fields) -> Entry | None:

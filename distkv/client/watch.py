@@ -15,12 +15,22 @@ import attrs
 from distkv.client.arguments import as_path, check_callback, check_count, check_flag, check_token
 from distkv.client.outages import Begun, OnConnect, OnDisconnect, Outages
 from distkv.client.questions import Question, Repeat, read_fence
-from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
+from distkv.errors import BusyError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
 from distkv.model.fence import Fence
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.asking import encode_request
-from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
+from distkv.wire.fields import (
+    Fields,
+    bad,
+    read_flag,
+    read_int,
+    read_list,
+    read_map,
+    read_node,
+    read_time,
+    read_told_path,
+)
 from distkv.wire.subtrees import Watch
 from distkv.wire.watch import Mark
 
@@ -140,7 +150,7 @@ class Watching(Outages):
         if "conflict" in fields:
             return _contested(read_map(fields["conflict"], "conflict"))
         if "lost" in fields:
-            return Lost(None if fields["lost"] is None else _read_path(fields["lost"]))
+            return Lost(None if fields["lost"] is None else read_told_path(fields["lost"]))
         event = _missed(fields) if "missed" in fields else _change(fields)
         if event.token is not None and not self._is_shown_state:
             self._token = event.token
@@ -200,11 +210,4 @@ def _link(fields: Fields) -> tuple[NodeName, Tick]:
 
 
 def _path(fields: Fields) -> Path:
-    return _read_path(fields.get("path"))
-
-
-def _read_path(names: object) -> Path:
-    try:
-        return read_path(names)
-    except BadPathError as error:
-        raise DecodeError(str(error), "bad_path") from None
+    return read_told_path(fields.get("path"))

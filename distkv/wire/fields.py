@@ -191,19 +191,30 @@ def read_path(value: object) -> Path:
 
 
 def read_any_path(value: object) -> Path:
-    """A path in a message between nodes, or in a record.
+    """A path in a message between nodes, or in a record: names that many paths have in common are kept once.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    if type(value) is list and len(value) > 1:
+        share_names(value)
+    return read_told_path(value)
+
+
+def read_told_path(value: object) -> Path:
+    """A path in a reply.
 
     Raises:
         DecodeError: it is none.
     """
     try:
-        return read_lasting_path(value)
+        return read_path(value)
     except RequestError as error:
         raise DecodeError(str(error), error.code) from None
 
 
 def read_lasting_path(value: object) -> Path:
-    """The same for a path that will be kept: names that many paths have in common are kept once."""
+    """As `read_path`, for a path that will be kept: as `read_any_path` does it."""
     if type(value) is list and len(value) > 1:
         share_names(value)
     return read_path(value)
