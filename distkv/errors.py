@@ -114,6 +114,12 @@ class BusyError(RequestError):
     code = "busy"
 
 
+class UnknownOutcomeError(RequestError):
+    """Another node was asked to do something once, and nobody here knows whether it did: look before you ask again."""
+
+    code = "unknown_outcome"
+
+
 class UngrantedError(RequestError):
     """A token was not granted. Raised as one of the classes below, each of which has a code of its own."""
 

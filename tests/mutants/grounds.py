@@ -10,6 +10,8 @@ _HIDDEN = "tests/node/test_hidden.py"
 _ASKS = "tests/unit/core/test_own_asks.py"
 _ROUTES = "tests/property/test_routes.py"
 _GATHERING = "tests/property/test_gathering.py"
+_NODE_ROUTES = "tests/unit/core/test_node_routes.py"
+_NOTES = "tests/unit/sim/test_node_routes.py"
 
 GROUNDS = (
     broken(
@@ -258,6 +260,63 @@ GROUNDS = (
         "core/ground/gathering.py",
         "if name not in there and node_of(name) == node]",
         "if name not in there and node_of(name) != node]",
+        _GATHERING,
+    ),
+    broken(
+        "once-and-again",
+        "what must not be repeated is not told again (ROUTE-3)",
+        "core/ground/calls.py",
+        "            if number in out.once:\n",
+        "            if number < 0:\n",
+        _GROUND,
+    ),
+    broken(
+        "moved-though-once",
+        "what must not be repeated stays where it was asked (ROUTE-3)",
+        "core/ground/routes.py",
+        "            if waits.is_once:\n                return\n",
+        "",
+        _NODE_ROUTES,
+    ),
+    broken(
+        "names-each-other",
+        "two nodes that name each other are not asked without a pause (ROUTE-2)",
+        "core/ground/node_routes.py",
+        "self._owner.node_for(waits.request), waits.hint is None\n",
+        "self._owner.node_for(waits.request), True\n",
+        _NODE_ROUTES,
+    ),
+    broken(
+        "patience-without-reason",
+        "who waited in vain is told why nobody could be asked (ROUTE-1)",
+        "core/ground/node_routes.py",
+        "            elif not isinstance(node, DistkvError):\n",
+        "            else:\n",
+        _NODE_ROUTES,
+        _NOTES,
+    ),
+    broken(
+        "list-of-some",
+        "a list names the nodes whose part is missing (ROUTE-4)",
+        "core/ground/node_routes.py",
+        "self._owner.nodes_of(waits.request) if node not in pages.of))\n",
+        "self._owner.nodes_of(waits.request) if node not in self._owner.nodes_of(waits.request)))\n",
+        _NOTES,
+    ),
+    broken(
+        "silence-untold",
+        "a watch is told which nodes are silent (ROUTE-6)",
+        "core/ground/node_calls.py",
+        "        return [NodesSilent(silent)]\n",
+        "        return []\n",
+        _NOTES,
+    ),
+    broken(
+        "gone-by-another",
+        "only who has an item says that it is gone (ROUTE-6)",
+        "core/ground/gathering.py",
+        "            elif node_of(name) == node:\n",
+        "            elif name:\n",
         _GATHERING,
     ),
 )

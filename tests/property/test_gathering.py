@@ -62,6 +62,7 @@ parts = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(NODES))
 def test_pages_of_many_nodes_are_one_list_in_order_without_gaps(
     owners: dict[str, NodeName], page_max: int, limit: int
 ) -> None:
+    """ROUTE-5."""
     found, after, is_more = list[str](), "", True
     while is_more:
         gathered = GatheredPages[SomePage]()
@@ -148,3 +149,13 @@ def test_watch_of_many_nodes_knows_in_the_end_what_there_is(chance: random.Rando
     assert watched.known == set(watched.owners)
     assert watched.news.complete(NODES)
     assert not watched.news.complete(NODES), "that is said once"
+
+
+def test_only_who_has_an_item_says_that_it_is_gone() -> None:
+    """The one that had it before may say so late (ROUTE-6)."""
+    one, other, _ = NODES
+    news = GatheredNews[Item](Items())
+    assert news.take(one, SomeNews((Item("n", 1),)), lambda name: news.teller_of(name) or one) == (Item("n", 1),)
+    assert news.take(other, SomeNews((Item("n", 2),)), lambda name: news.teller_of(name) or other) == (Item("n", 2),)
+    assert news.take(one, SomeNews((Item("n", 0),)), lambda name: news.teller_of(name) or one) == ()
+    assert news.take(other, SomeNews((Item("n", 0),)), lambda name: news.teller_of(name) or other) == (Item("n", 0),)

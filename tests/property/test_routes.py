@@ -44,7 +44,7 @@ class Asking:
     def nodes_for(self, waits: RoutedRequest) -> tuple[NodeName, ...]:
         return self.named[waits.id]
 
-    def ask(self, waits: RoutedRequest, attempt: Attempt, now_ms: int) -> None:  # noqa: ARG002
+    def ask_node(self, waits: RoutedRequest, attempt: Attempt, now_ms: int) -> None:  # noqa: ARG002
         self.asked.append(attempt)
 
     def withdraw(self, attempt: Attempt) -> None:

@@ -5,7 +5,8 @@ answered lately.  Does not know what is asked.
 
 Invariant: an answer is told once to who asked. A question may be told twice to who answers: it must be safe to repeat.
 But none is told after a later one of the same node showed that it is over; nor is one of an earlier start of a node
-told after one of a later start. Who hears that somebody spoke in its name, or that what it asks is not known however
+told after one of a later start. One that must not be repeated is told at most once, and whoever cannot be sure of it
+says so. Who hears that somebody spoke in its name, or that what it asks is not known however
 often it is asked, goes on as a later start (docs/protocol, JUMP-4).
 """
 
@@ -73,7 +74,16 @@ class QuestionGone:
     call: CallKey
 
 
-CallEvent: TypeAlias = QuestionCame | AnswerCame | QuestionGone
+@attrs.frozen(slots=True)
+class AnswerUnsure:
+    """A question that must not be repeated is not known where it was asked: it was lost on its way, or its answer is
+    lost with a start of that node."""
+
+    number: int
+    peer: NodeName
+
+
+CallEvent: TypeAlias = QuestionCame | AnswerCame | QuestionGone | AnswerUnsure
 
 
 @attrs.define(slots=True)
@@ -84,10 +94,18 @@ class _CallsOut:
     """By number, rising."""
     unknown: dict[int, int] = attrs.field(factory=dict)
     """How often the peer did not know a question."""
+    once: set[int] = attrs.field(factory=set)
+    """Which of them must not be repeated."""
     cancelled: dict[int, None] = attrs.field(factory=dict)
     """Of which the peer has not said that it knows."""
     heard_ms: int = -(2**62)
     check_ms: int = 0
+
+    def take(self, number: int) -> bytes | None:
+        """It is over; None: it was before."""
+        self.unknown.pop(number, None)
+        self.once.discard(number)
+        return self.bodies.pop(number, None)
 
 
 @attrs.define(slots=True)
@@ -147,8 +165,8 @@ class Calls:
         """Numbers are above this from now on; nothing was asked yet."""
         self._count = first
 
-    def ask(self, peer: NodeName, body: bytes, now_ms: int) -> int:
-        """Ask a node, this one included; the number of the call."""
+    def ask(self, peer: NodeName, body: bytes, now_ms: int, *, is_once: bool = False) -> int:
+        """Ask a node, this one included; the number of the call. `is_once`: it is told at most once."""
         out = self._out.setdefault(peer, _CallsOut())
         if not out.bodies:
             out.heard_ms = max(out.heard_ms, now_ms)  # it had nothing to say
@@ -156,14 +174,15 @@ class Calls:
                 out.check_ms = now_ms + CHECK_MS
         self._count += 1
         out.bodies[self._count] = body
+        if is_once:
+            out.once.add(self._count)
         self._send(peer, self._count, body)
         return self._count
 
     def cancel(self, peer: NodeName, number: int) -> None:
         """The answer is not wanted any more; none will be told."""
         out = self._out.get(peer)
-        if out is not None and out.bodies.pop(number, None) is not None:
-            out.unknown.pop(number, None)
+        if out is not None and out.take(number) is not None:
             out.cancelled[number] = None
             self._tell(peer, CallsCancelled(self._boot, (number,)))
             while len(out.cancelled) > NUMBERS_MAX:  # the peer finds out by itself: who asks nothing is gone
@@ -208,15 +227,13 @@ class Calls:
                 return list(self._asked(sender, message, now_ms))
             case CallAnswered(boot=boot, number=number, body=body):
                 out = self._heard(sender, boot, now_ms)
-                if out is None or out.bodies.pop(number, None) is None:
+                if out is None or out.take(number) is None:
                     return []
-                out.unknown.pop(number, None)
                 return [AnswerCame(number, sender, body)]
             case CallsChecked(boot=boot, numbers=numbers):
                 return list(self._checked(sender, boot, numbers, now_ms))
             case CallsSeen():
-                self._seen(sender, message, now_ms)
-                return []
+                return list(self._seen(sender, message, now_ms))
             case CallsCancelled(boot=boot, numbers=numbers):
                 return list(self._cancelled(sender, boot, numbers, now_ms))
             case CallsDropped(boot=boot, numbers=numbers):
@@ -328,28 +345,35 @@ class Calls:
             del peer.pending[number]
             yield QuestionGone(CallKey(sender, peer.boot, number))
 
-    def _seen(self, sender: NodeName, seen: CallsSeen, now_ms: int) -> None:
+    def _seen(self, sender: NodeName, seen: CallsSeen, now_ms: int) -> Iterator[AnswerUnsure]:
         """A peer says what it does not know, and by which start of this node it goes."""
         if sender in self._out and self._boot < seen.boot <= self._boot + BOOT_JUMP:
-            self._begin_above(seen.boot)
+            yield from self._begin_above(seen.boot)
         out = self._heard(sender, seen.boot, now_ms)
         if out is None:
             return
         numbers = sorted(out.bodies.keys() & seen.unknown)
         out.unknown = {number: out.unknown.get(number, 0) + 1 for number in numbers}
         if max(out.unknown.values(), default=0) > UNKNOWN_MAX:
-            self._begin_above(seen.boot)
+            yield from self._begin_above(seen.boot)
             return
         for number in numbers:
-            self._send(sender, number, out.bodies[number])
+            if number in out.once:
+                out.take(number)
+                yield AnswerUnsure(number, sender)
+            else:
+                self._send(sender, number, out.bodies[number])
 
-    def _begin_above(self, boot: int) -> None:
+    def _begin_above(self, boot: int) -> Iterator[AnswerUnsure]:
         """Go on as a start that nobody has heard of: all that is not answered is asked anew."""
         self._outlet.call_note("calls_begun_anew")
         self._boot = boot + 1
         for name, out in self._out.items():
             out.cancelled.clear()
             out.unknown.clear()
+            for number in sorted(out.once):
+                out.take(number)
+                yield AnswerUnsure(number, name)
             for number, body in out.bodies.items():
                 self._send(name, number, body)
 
@@ -374,6 +398,7 @@ class Calls:
             must([*out.bodies] == sorted(out.bodies), f"the questions to {peer} are in the order of their numbers")
             must(out.bodies.keys().isdisjoint(out.cancelled), "what is cancelled is not asked")
             must(out.unknown.keys() <= out.bodies.keys(), "what a peer does not know is asked")
+            must(out.once <= out.bodies.keys(), "what must not be repeated is asked")
         for asked in self._in.values():
             asked.check()
 

@@ -101,8 +101,8 @@ class GatheredNews(Generic[I]):
         self._form: Final = form
         self.positions: Final = dict[NodeName, int]()
         """How far it is at each node."""
-        self._shown: Final = dict[str, None]()
-        """The items of which the client was told last that they are there."""
+        self._shown: Final = dict[str, NodeName]()
+        """The items of which the client was told last that they are there, and who said so."""
         self._telling: Final = dict[NodeName, dict[str, None]]()
         """Of each node that tells all that it has, what it told so far."""
         self._whole: Final = dict[NodeName, None]()
@@ -127,25 +127,47 @@ class GatheredNews(Generic[I]):
         self._is_complete = True
         return True
 
+    def teller_of(self, name: str) -> NodeName | None:
+        """Who said that an item is there; None: it is not."""
+        return self._shown.get(name)
+
+    def lacking(self, nodes: Iterable[NodeName]) -> list[NodeName]:
+        """Those of them that have not told all that they have."""
+        return [node for node in nodes if node not in self._whole]
+
+    def left(self, nodes: Collection[NodeName]) -> tuple[I, ...]:
+        """No others belong to it any more: what they had is gone."""
+        gone = [(name, node) for name, node in self._shown.items() if node not in nodes]
+        for name, _ in gone:
+            del self._shown[name]
+        for node in [node for node in self._whole if node not in nodes]:
+            del self._whole[node]
+        return tuple([self._form.gone(name, node) for name, node in gone])
+
     def take(self, node: NodeName, told: PartNews[I], node_of: Callable[[str], NodeName | None]) -> tuple[I, ...]:
-        """What the client is to be told, after a node told something; `node_of`: whose an item is now."""
+        """What the client is to be told, after a node told something; `node_of`: whose an item is now. No other
+        node's word counts that it is gone."""
         form = self._form
         self.positions[node] = told.position
         if told.is_first:
             self._telling[node] = {}
+        items = list[I]()
         for item in told.items:
             name = form.name_of(item)
             if node in self._telling:
                 self._telling[node][name] = None
             if form.is_there(item):
-                self._shown[name] = None
-            else:
+                self._shown[name] = node
+            elif node_of(name) == node:
                 self._shown.pop(name, None)
+            else:
+                continue  # another one has it
+            items.append(item)
         if not (told.is_last and node in self._telling):
-            return tuple(told.items)
+            return tuple(items)
         self._whole[node] = None
         there = self._telling.pop(node)
         gone = [name for name in self._shown if name not in there and node_of(name) == node]
         for name in gone:
             del self._shown[name]
-        return (*told.items, *(form.gone(name, node) for name in gone))
+        return (*items, *(form.gone(name, node) for name in gone))

@@ -16,7 +16,7 @@ import attrs
 
 from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.frames import Announced, AnnouncedFields, Heard, Lacked
-from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.model.event import NodeName
@@ -44,8 +44,8 @@ Setting: TypeAlias = int | float | str
 """As people are shown it."""
 
 ServiceInput: TypeAlias = (
-    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | NodeAsked | NodeGaveUp | Replied | EntryChanged
-    | NodesChanged | Heard | Lacked | Announced | ServiceWoken
+    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | NodeAsked | NodeGaveUp | NodesSilent | Replied
+    | EntryChanged | NodesChanged | Heard | Lacked | Announced | ServiceWoken
 )
 
 

@@ -7,8 +7,8 @@ What the two ends tell each other goes as any other word of the service, behind 
 Each start of a node that asks something has a number, which is kept in a slot of the ground's own: so a late word of an
 earlier start is known for what it is.
 
-Invariant: each question is replied to once, with an answer or with why there is none. At most `UNDER_WAY_BYTES` of
-questions to one node are under way; long ones go in parts.
+Invariant: each question is replied to once, with an answer or with why there is none, unless it is withdrawn. At most
+`UNDER_WAY_BYTES` of questions to one node are under way; long ones go in parts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from distkv.core.ground.call_parts import (
     fetch_frame,
     question_frames,
 )
-from distkv.core.ground.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
+from distkv.core.ground.calls import AnswerUnsure, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, ServiceTurn
-from distkv.errors import DecodeError, PeerError, TooLargeError
+from distkv.errors import DecodeError, PeerError, TooLargeError, UnknownOutcomeError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CALLS, CallMessage
 from distkv.wire.declared import pack
@@ -45,6 +45,7 @@ BOOT_SLOT: Final = "\0boot"
 STARTS_MAX: Final = 1 << 10
 """Of one life of a node, before their numbers reach those of a life a second later."""
 UNDER_WAY_BYTES: Final = 256 << 10
+LOOK: Final = "it may be done, so look before you ask again"
 
 
 @attrs.frozen(slots=True)
@@ -81,7 +82,15 @@ class Replied:
     """False: there will be more, as soon as `ServiceTurn.go_on` asks for it."""
 
 
-CallInput: TypeAlias = NodeAsked | NodeGaveUp | Replied
+@attrs.frozen(slots=True)
+class NodesSilent:
+    """Of the nodes from which an answer is wanted, others than before have said nothing for a while."""
+
+    nodes: frozenset[NodeName]
+    """All of these."""
+
+
+CallInput: TypeAlias = NodeAsked | NodeGaveUp | Replied | NodesSilent
 
 
 @attrs.define(slots=True, eq=False)
@@ -102,11 +111,10 @@ class NodeCalls:
         """`kept`: what `BOOT_SLOT` has; `first`: draws a number that nobody can guess."""
         self._me: Final = me
         self._boot: Final = _boot_above(life, kept)
-        self._first: Final = first
+        self._first: Callable[[], int] | None = first
+        """None: something was asked already."""
         self._calls: Final = Calls(self._boot, self)
-        self._is_used = False
-        """Whether anything was ever asked or told; most services never do, and are not to pay for it."""
-        self._has_asked = False
+        self._silent = frozenset[NodeName]()
         self._last = 0
         self._asked: Final = dict[tuple[NodeName, int], _Pending]()
         """By the node and the number of the call. Those of questions to this node are below 0."""
@@ -119,16 +127,32 @@ class NodeCalls:
         """What this node asked and answered itself, or what was refused at once: who carries it out takes it from here.
         """
         self._turn = ServiceTurn("", 0, 0.0)
+        """Nobody's until something is asked or told; most services never do that, and are not to pay for it."""
 
     # -- what the machine wants
 
     def take(self, what: AskedOfNode | AnsweredNode, turn: ServiceTurn) -> None:
         """Ask a node, or answer one. The reply comes from `own`, `told` or `woken`."""
-        self._turn, self._is_used = turn, True
+        self._turn = turn
         if isinstance(what, AskedOfNode):
             self._ask(what)
         else:
             self._answer(what)
+
+    def withdraw(self, purpose: object, turn: ServiceTurn) -> None:
+        """What was asked for this purpose is not wanted any more. A reply that comes in this moment is still told."""
+        if not self._turn.service:
+            return
+        self._turn = turn
+        for peer, number in [key for key, asked in self._asked.items() if asked.what.purpose == purpose]:
+            del self._asked[peer, number]
+            if peer == self._me:
+                self.own.append(NodeGaveUp(CallKey(peer, self._boot, number)))
+            else:
+                self._calls.cancel(peer, number)
+                self._send(peer)
+        for peer, some in list(self._waiting.items()):
+            self._waiting[peer] = deque(asked for asked in some if asked.what.purpose != purpose)
 
     def reply(self, reply: Replied) -> None:
         """Something else was refused; it is in `own`."""
@@ -143,13 +167,16 @@ class NodeCalls:
 
     def told(self, sender: NodeName, body: bytes, turn: ServiceTurn) -> list[CallInput]:
         """A node said this."""
-        self._turn, self._is_used = turn, True
+        self._turn = turn
         try:
             message = CALLS.read(body[1:])
         except DecodeError as error:
             turn.note("call_bad", service=turn.service, node=sender, reason=error.reason)
             return []
-        return list(self._read(self._calls.told(sender, message, turn.boot_ms)))
+        found = list(self._read(self._calls.told(sender, message, turn.boot_ms)))
+        if sender in self._silent:
+            found += self._look_who_is_silent()
+        return found
 
     def woken(self, turn: ServiceTurn) -> list[CallInput]:
         """Time passed: who has waited long enough, and what has to be said again."""
@@ -163,17 +190,17 @@ class NodeCalls:
                     found.append(NodeGaveUp(CallKey(peer, self._boot, number)))
                 else:
                     self._calls.cancel(peer, number)
-                found.append(_too_late(asked))
+                found.append(_unsure(asked) if asked.what.is_once and not asked.frames else _too_late(asked))
         for peer, some in list(self._waiting.items()):
             late = [asked for asked in some if asked.give_up_ms <= now_ms]
             found += map(_too_late, late)
             self._waiting[peer] = deque(asked for asked in some if asked not in late)
             self._send(peer)
-        return found
+        return found + self._look_who_is_silent()
 
     def wake_ms(self) -> int | None:
         """When `woken` has something to do."""
-        if not self._is_used:
+        if not self._turn.service:
             return None
         ends = [asked.give_up_ms for asked in self._asked.values()]
         ends += [asked.give_up_ms for some in self._waiting.values() for asked in some]
@@ -195,6 +222,14 @@ class NodeCalls:
         self._turn.note(id, service=self._turn.service, **fields)
 
     # -- inside
+
+    def _look_who_is_silent(self) -> list[CallInput]:
+        calls, now_ms = self._calls, self._turn.boot_ms
+        silent = frozenset(peer for peer in calls.waits_for() if calls.is_silent(peer, now_ms))
+        if silent == self._silent:
+            return []
+        self._silent = silent
+        return [NodesSilent(silent)]
 
     def _ask(self, what: AskedOfNode) -> None:
         self._last += 1
@@ -239,14 +274,15 @@ class NodeCalls:
         """Ask the next of what there is to be asked."""
         frame = asked.frames.popleft()
         asked.size = len(frame)
-        self._asked[peer, self._calls.ask(peer, frame, self._turn.boot_ms)] = asked
+        is_once = asked.what.is_once and not (asked.frames or asked.heard.chunks)
+        self._asked[peer, self._calls.ask(peer, frame, self._turn.boot_ms, is_once=is_once)] = asked
 
     def _begin_to_ask(self) -> None:
         """The number of this start is on the disk before anybody hears it."""
-        if not self._has_asked:
-            self._has_asked = True
+        if self._first is not None:
             self._turn.keep(BOOT_SLOT, b"%d" % self._boot)
             self._calls.count_above(self._first())
+            self._first = None
 
     def _read(self, events: list[CallEvent]) -> Iterator[CallInput]:
         for event in events:
@@ -256,7 +292,10 @@ class NodeCalls:
                 if event.call in self._handed:
                     self._handed.remove(event.call)
                     yield NodeGaveUp(event.call)
-            elif isinstance(event, AnswerCame):
+            elif isinstance(event, AnswerUnsure):
+                yield _unsure(self._asked.pop((event.peer, event.number)))
+                self._send(event.peer)
+            else:
                 asked = self._asked.pop((event.peer, event.number), None)
                 if asked is not None:
                     yield from self._heard(event.peer, event.number, asked, event.body)
@@ -281,6 +320,9 @@ class NodeCalls:
 
     def _heard(self, peer: NodeName, number: int, asked: _Pending, body: bytes) -> Iterator[Replied]:
         """The answer, or a part of it, or that a part of the question came."""
+        if body == GONE and asked.what.is_once and asked.heard.chunks:
+            yield _unsure(asked)
+            return
         if body == GONE:  # it began anew: all of it once more, as long as there is patience
             self._last += 1
             asked.frames, asked.heard = question_frames(self._last, asked.what.body), HeardParts()
@@ -308,6 +350,12 @@ def _boot_above(life: int, kept: bytes | None) -> int:
 def _too_late(asked: _Pending) -> Replied:
     what = asked.what
     return Replied(what.purpose, PeerError(f"{what.node} did not answer within {what.patience_ms / 1000:g} s"))
+
+
+def _unsure(asked: _Pending) -> Replied:
+    return Replied(
+        asked.what.purpose, UnknownOutcomeError(f"{asked.what.node} was asked, and its answer is lost: {LOOK}")
+    )
 
 
 def _nonsense(asked: _Pending) -> Replied:

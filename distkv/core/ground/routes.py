@@ -44,6 +44,11 @@ class RoutedRequest:
     asked_ms: int
     at: dict[NodeName, Attempt] = attrs.field(factory=dict, kw_only=True)
     """Where it waits."""
+    is_once: bool = attrs.field(default=False, kw_only=True)
+    """Whether it must not be repeated: then it stays where it was asked, as long as that does not say that it did
+    nothing."""
+    is_endless: bool = attrs.field(default=False, kw_only=True)
+    """Whether it waits without an end, as a watch does."""
 
 
 W = TypeVar("W", bound=RoutedRequest)
@@ -56,7 +61,7 @@ class Asker(Protocol[W_contra]):
     def nodes_for(self, waits: W_contra) -> Collection[NodeName]:
         """Whom to ask now; none: nobody can be asked."""
 
-    def ask(self, waits: W_contra, attempt: Attempt, now_ms: int) -> None:
+    def ask_node(self, waits: W_contra, attempt: Attempt, now_ms: int) -> None:
         """Ask this node."""
 
     def withdraw(self, attempt: Attempt) -> None:
@@ -72,6 +77,8 @@ class Routes(Generic[W]):
         self._patience_ms: Final = patience_ms
         self.waiting: Final = dict[int, W]()
         """What is under way, by id, in the order in which it was asked. Not to be changed."""
+        self._ending: Final = dict[int, W]()
+        """Those of them that may be late."""
         self._again: Final = dict[int, int]()
         """When which of them is sent again; rising."""
 
@@ -86,10 +93,13 @@ class Routes(Generic[W]):
         if len(self.waiting) >= self._waiting_max:
             raise BusyError(f"{self._waiting_max} requests are under way on this node: ask again later")
         self.waiting[waits.id] = waits
+        if not waits.is_endless:
+            self._ending[waits.id] = waits
 
     def end(self, waits: W) -> None:
         """It is answered, or nobody waits for it any more."""
         del self.waiting[waits.id]
+        self._ending.pop(waits.id, None)
         self._again.pop(waits.id, None)
         if waits.at:
             self.stop(waits, tuple(waits.at))
@@ -100,11 +110,13 @@ class Routes(Generic[W]):
         """See to it that a request waits where it should, and nowhere else."""
         nodes, at = self._asker.nodes_for(waits), waits.at
         if at:
+            if waits.is_once:
+                return
             self.stop(waits, [node for node in at if node not in nodes])
         for node in nodes:
             if node not in at:
                 at[node] = attempt = Attempt(waits.id, node)
-                self._asker.ask(waits, attempt, now_ms)
+                self._asker.ask_node(waits, attempt, now_ms)
 
     def send_again(self, waits: W, now_ms: int) -> None:
         """The node that was asked could not answer it yet, or named others: ask anew in a moment."""
@@ -128,11 +140,9 @@ class Routes(Generic[W]):
 
     def wake_ms(self, sure_ms: int) -> int | None:
         """When `take_again` or `late` may have something; `sure_ms`: as there."""
-        if not self.waiting:
-            return None
-        oldest = next(iter(self.waiting.values()))
-        late_ms = max(oldest.asked_ms, sure_ms) + self._patience_ms
-        return min(late_ms, next(iter(self._again.values()))) if self._again else late_ms
+        late_ms = next((max(one.asked_ms, sure_ms) + self._patience_ms for one in self._ending.values()), None)
+        again_ms = next(iter(self._again.values()), None)
+        return again_ms if late_ms is None or (again_ms is not None and again_ms < late_ms) else late_ms
 
     def take_again(self, now_ms: int) -> list[W]:
         """Those that are to be sent again now."""
@@ -149,12 +159,13 @@ class Routes(Generic[W]):
         until_ms = now_ms - self._patience_ms
         if sure_ms > until_ms:
             return []
-        return [waits for waits in self.waiting.values() if waits.asked_ms <= until_ms]
+        return [waits for waits in self._ending.values() if waits.asked_ms <= until_ms]
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         for id, waits in self.waiting.items():
             must(id == waits.id, "each request is known by its id")
             must(all((one.id, one.node) == (id, node) for node, one in waits.at.items()), "each waits for its own")
+        must(self._ending.keys() <= self.waiting.keys(), "what may be late is under way")
         must(self._again.keys() <= self.waiting.keys(), "what is sent again is under way")
         must([*self._again.values()] == sorted(self._again.values()), "what is sent again has an order")

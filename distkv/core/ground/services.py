@@ -412,6 +412,9 @@ class Services:
                     self._requests.go_on(mounted.name, effect)
                 case AskWithdrawn():
                     self._requests.withdraw(mounted.name, effect)
+                    after = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
+                    mounted.calls.withdraw(effect.purpose, after)
+                    self._do(mounted, after, turn)
                 case DataKept(key=key, value=value):
                     turn.ready.records += mounted.data.keep(mounted.name, key, value)
                 case MadeGood():

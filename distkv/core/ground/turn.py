@@ -60,6 +60,7 @@ class AskedOfNode:
     body: bytes
     purpose: object
     patience_ms: int
+    is_once: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -89,7 +90,7 @@ class AskContinued:
 
 @attrs.frozen(slots=True)
 class AskWithdrawn:
-    """What was asked of another service is not wanted any more."""
+    """What was asked of a node, or of another service, is not wanted any more."""
 
     purpose: object
 
@@ -204,10 +205,13 @@ class ServiceTurn:
         `tell`."""
         self.effects.append(Answer(id, result, is_last, waits or self.always_waits))
 
-    def ask_node(self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int) -> None:
-        """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice. The
-        answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`."""
-        self.effects.append(AskedOfNode(node, body, purpose, patience_ms))
+    def ask_node(
+        self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int, is_once: bool = False
+    ) -> None:
+        """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice;
+        with `is_once` it never does, and where nobody knows whether it heard it the reply is an `UnknownOutcomeError`.
+        The answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`."""
+        self.effects.append(AskedOfNode(node, body, purpose, patience_ms, is_once))
 
     def answer_node(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
         """Answer what `NodeAsked` asked; nothing happens when nobody waits for it. `waits`: see `tell`."""
@@ -225,7 +229,8 @@ class ServiceTurn:
         self.effects.append(AskContinued(purpose))
 
     def withdraw(self, purpose: object) -> None:
-        """Nothing that was asked of another service, or is worked at, for this purpose is wanted any more."""
+        """Nothing that was asked of a node or of another service, or is worked at, for this purpose is wanted any more.
+        """
         self.effects.append(AskWithdrawn(purpose))
 
     def work(self, job: Callable[[], object], purpose: object) -> None:

@@ -23,7 +23,7 @@ from distkv.core.ground.machine import (
     ServiceWoken,
     Setting,
 )
-from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
@@ -159,7 +159,7 @@ class TokenMachine:
             case NodesChanged():
                 self._count_nodes(service)
                 return
-            case NodeAsked() | NodeGaveUp() | Replied() | Heard() | Lacked() | Announced():
+            case NodeAsked() | NodeGaveUp() | NodesSilent() | Replied() | Heard() | Lacked() | Announced():
                 return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
                 consensus.woken(boot_ms)

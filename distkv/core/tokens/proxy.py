@@ -208,7 +208,7 @@ class Proxy:
                 assert_never(request)
         return () if found is None else (found,)
 
-    def ask(self, waits: ClientRequest, attempt: Attempt, now_ms: int) -> None:
+    def ask_node(self, waits: ClientRequest, attempt: Attempt, now_ms: int) -> None:
         """For `Routes`."""
         attempt.number = self._questions.ask(attempt.node, self._question(waits, attempt.node), now_ms, attempt)
 

@@ -140,7 +140,7 @@ class Questions:
                     self.answer(event.call, RequestError(str(error)), 0)
             elif isinstance(event, AnswerCame):
                 yield self._answered(event)
-            else:
+            elif isinstance(event, QuestionGone):
                 yield event
 
     def _answered(self, came: AnswerCame) -> ServerAnswered:

@@ -13,7 +13,7 @@ import attrs
 from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.wire import packing
-from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared
+from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared, whole_number
 from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
 
@@ -84,6 +84,67 @@ class EchoKept(ServiceReply):
     is_old: bool
 
 
+@lean_value
+class EchoNote(ServiceRequest):
+    """Note a text under a name, at the node that keeps it (`echo_name` says which)."""
+
+    seq: int
+    name: str
+    text: str
+    is_once: bool = False
+    """Whether it must not be noted twice."""
+
+
+@lean_value
+class EchoList(ServiceRequest):
+    """The notes of all nodes, behind a name."""
+
+    seq: int
+    limit: int = 100
+    after: str = ""
+
+
+@lean_value
+class EchoNotes(ServiceRequest):
+    """Be told all notes of all nodes, and then what changes."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
+class EchoNoted(ServiceReply):
+    """A note, who keeps it, and how often that was asked to; no text: it is not kept any more."""
+
+    name: str
+    text: str | None
+    node: str = ""
+    count: int = 0
+
+
+@attrs.frozen(slots=True)
+class EchoListed(ServiceReply):
+    """Some notes, and the nodes whose notes are missing."""
+
+    items: tuple[EchoNoted, ...]
+    more: bool
+    away: tuple[str, ...]
+
+
+@attrs.frozen(slots=True)
+class EchoAway(ServiceReply):
+    """Of which nodes a watch does not know the notes."""
+
+    nodes: tuple[str, ...]
+
+
+@attrs.frozen(slots=True)
+class EchoNews(ServiceItems):
+    """Some of the items of a watch of notes."""
+
+    items: tuple[EchoNoted | EchoAway, ...]
+    is_complete: bool = False
+
+
 @attrs.frozen(slots=True)
 class EchoHeard(ServiceReply):
     """What came back."""
@@ -118,11 +179,19 @@ _KEY: Final = FieldKind(lambda value, _: str(value))
 """Which may be none: the ground says so."""
 
 
-def _reply_fields(reply: EchoHeard | EchoNamed | EchoKept) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
+def _reply_fields(
+    reply: EchoHeard | EchoNamed | EchoKept | EchoNoted | EchoListed | EchoAway,
+) -> tuple[Mapping[str, object], Mapping[str, bytes]]:
     if isinstance(reply, EchoKept):
         return {"rows": reply.rows, "lost": reply.lost, "unknown": reply.is_unknown, "old": reply.is_old}, {}
     if isinstance(reply, EchoHeard):
         return {"text": reply.text}, {}
+    if isinstance(reply, EchoNoted):
+        return attrs.asdict(reply), {}
+    if isinstance(reply, EchoListed):
+        return {"items": [attrs.asdict(one) for one in reply.items], "more": reply.more, "away": [*reply.away]}, {}
+    if isinstance(reply, EchoAway):
+        return {"away": [*reply.nodes]}, {}
     return {"name": reply.name}, {"text": packing.pack(reply.text)}
 
 
@@ -134,6 +203,9 @@ FORM: Final = ServiceForm(
         declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
         declared("echo_keep", EchoKeep, {"name": _KEY, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_rows", EchoRows, {"prefix": _KEY, "make_good": FLAG}, ReplyForm.LATER),
+        declared("echo_note", EchoNote, {"name": _TEXT, "text": _TEXT, "once": FLAG}, ReplyForm.LATER),
+        declared("echo_list", EchoList, {"limit": whole_number(1000, 1), "after": _TEXT}, ReplyForm.LATER),
+        declared("echo_notes", EchoNotes, form=ReplyForm.OPEN),
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,

@@ -15,11 +15,20 @@ import pytest
 from distkv.core.ground.call_parts import BODY_BYTES_MAX, KEPT_MS, PART_BYTES
 from distkv.core.ground.calls import CHECK_MS
 from distkv.core.ground.machine import EntryChanged, NodesChanged
-from distkv.core.ground.node_calls import BOOT_SLOT, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp
-from distkv.core.ready import MembersSeen, NodeTold, Ready, ServiceAsked, ServiceResult, Wake
+from distkv.core.ground.node_calls import BOOT_SLOT, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp, NodesSilent
+from distkv.core.ready import (
+    MembersSeen,
+    NodeTold,
+    Ready,
+    ServiceAsked,
+    ServiceContinued,
+    ServiceResult,
+    ServiceWithdrawn,
+    Wake,
+)
 from distkv.core.registry import Registration, node_path, service_path
 from distkv.core.replica import Replica
-from distkv.errors import BadValueError, PeerError, TooLargeError
+from distkv.errors import BadValueError, PeerError, TooLargeError, UnknownOutcomeError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
 from distkv.wire.calls import CallAnswered
@@ -28,6 +37,7 @@ from distkv.wire.message import EventRecord, Record, SlotRecord
 from distkv.wire.values import pack_value
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
+from tests.proof.wire.echo import EchoNotes
 from tests.unit.core.test_services import WALL, A, B, Fragile, asked, made, serving, step
 
 ONE, TWO = pack_value(1), pack_value(2)
@@ -331,3 +341,78 @@ def test_word_of_the_ground_that_cannot_be_read_is_counted_and_dropped(body: byt
     replica, echo, _ = serving()
     ready = step(replica, NodeTold(B, 7, ECHO, body))
     assert ([note.id for note in ready.notes], ready.tells, echo.inputs) == (["call_bad"], [], [])
+
+
+# -- what must not be repeated, who is silent, what is not wanted any more ----------------------------------------
+
+
+@pytest.mark.parametrize("size", [3, PART_BYTES + 1])
+def test_question_that_must_not_be_repeated_is_asked_and_answered(size: int) -> None:
+    two = pair()
+    two.ask(1, node="b", question=bytes(size), once=True)
+    assert two.answers == {1: {"reply": bytes(size)}}
+
+
+def test_question_that_must_not_be_repeated_is_not_asked_of_the_next_start() -> None:
+    """Whether the one before did what was asked nobody knows (ROUTE-3)."""
+    two = pair()
+    two.ask(1, node="b", question=SILENCE, once=True)
+    assert questions(two.nodes[B][1]) == [SILENCE]
+    two.start(B)
+    two.wait(3 * CHECK_MS)
+    assert isinstance(two.answers[1], UnknownOutcomeError)
+    assert questions(two.nodes[B][1]) == []
+
+
+def test_question_that_must_not_be_repeated_and_got_lost_is_not_asked_again() -> None:
+    two = pair()
+    two.is_cut = True
+    two.ask(1, node="b", question=b"abc", once=True)
+    two.is_cut = False
+    two.wait(3 * CHECK_MS)
+    assert isinstance(two.answers[1], UnknownOutcomeError)
+    assert questions(two.nodes[B][1]) == []
+
+
+def test_question_that_must_not_be_repeated_and_is_not_answered_may_be_done() -> None:
+    two = pair()
+    two.ask(1, node="b", question=SILENCE, once=True)
+    two.wait(PATIENCE_MS)
+    assert isinstance(two.answers[1], UnknownOutcomeError)
+
+
+def test_question_that_waits_for_room_until_its_patience_is_over_is_not_done() -> None:
+    two = pair()
+    two.is_cut = True
+    for id in range(1, 8):
+        two.ask(id, node="b", question=bytes([id]) * PART_BYTES, once=True)
+    two.wait(PATIENCE_MS)
+    assert [type(two.answers[id]) for id in (1, 7)] == [UnknownOutcomeError, PeerError]
+
+
+def test_node_that_is_asked_and_says_nothing_is_named_until_it_says_something() -> None:
+    two = pair()
+    two.ask(1, node="b", question=SILENCE)
+    two.wait(3 * CHECK_MS)
+    assert silent(two.nodes[A][1]) == []
+    two.is_cut = True
+    two.wait(3 * CHECK_MS)
+    assert silent(two.nodes[A][1]) == [{B}]
+    two.is_cut = False
+    two.wait(2 * CHECK_MS)
+    assert silent(two.nodes[A][1]) == [{B}, frozenset()]
+
+
+def silent(echo: Echo) -> list[frozenset[NodeName]]:
+    return [what.nodes for _, what in echo.inputs if isinstance(what, NodesSilent)]
+
+
+@pytest.mark.parametrize("node", [A, B])
+def test_question_that_is_withdrawn_is_not_waited_for(node: NodeName) -> None:
+    """A watch of notes asks all nodes for what changes."""
+    two = pair()
+    two.take(A, ServiceAsked(ECHO, 1, EchoNotes(0)))
+    two.take(A, ServiceContinued(ECHO, 1))
+    (*_, asked) = [what.call for _, what in two.nodes[node][1].inputs if isinstance(what, NodeAsked)]
+    two.take(A, ServiceWithdrawn(ECHO, 1))
+    assert NodeGaveUp(asked) in [what for _, what in two.nodes[node][1].inputs]

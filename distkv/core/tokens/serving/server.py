@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, assert_never
 
 from distkv.core.ground.calls import CallKey
+from distkv.core.ground.part_changes import PartChanges
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.effects import TokenEffects, must_wait
@@ -29,7 +30,6 @@ from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.turn import ServingTurn, ServingTurns
-from distkv.core.tokens.serving.watches import TokenWatches
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NoQuorumError, NotFoundError, NotHeldError, SessionExpiredError
@@ -47,6 +47,7 @@ from distkv.wire.token_messages import (
     TokenMap,
     TokenQuestion,
     TokenResult,
+    WatchedTokens,
     WatchTokens,
     WhereTokens,
 )
@@ -76,7 +77,9 @@ class TokenServing:
         self._own_part: Final = OwnPart(settings, authority, questions, self._part, self._grants)
         self._sessions: Final = Sessions(settings, authority, shares)
         first = settings.boot << POSITION_BITS
-        self._watches: Final = TokenWatches(first, settings.me, self._part, self._grants.tokens)
+        self._watches: Final = PartChanges(
+            WatchedTokens, first, self._grants.tokens, self._part.is_mine, self._grants.item
+        )
         self._parked: Final = ParkedQuestions(settings.tokens_max, settings.lease_ms)
         self._patience: Final = ServingPatience(settings.lease_ms, now_ms)
         self._leader: Final = LeaderAsked(questions)

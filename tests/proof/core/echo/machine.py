@@ -22,13 +22,14 @@ from distkv.core.ground.machine import (
     ServiceWoken,
     Setting,
 )
-from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import BadValueError, DistkvError, NotFoundError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
+from tests.proof.core.echo.noting import EchoNoting
 from tests.proof.wire.echo import (
     EchoAsk,
     EchoChanged,
@@ -90,6 +91,7 @@ class Echo:
         """Who is told of names, and what each was told."""
         self._can_take: set[int] = set()
         """Which of them have taken what they were told."""
+        self.notes: EchoNoting | None = None
 
     def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:  # noqa: ARG002
         self.ground = ground
@@ -98,6 +100,7 @@ class Echo:
         self._named, self._watches, self._can_take, self.heard = {}, {}, set(), []
         self.restored.append(slots)
         self.doubts.append((set(ground.data.lost), ground.data.is_unknown, ground.data.is_old))
+        self.notes = EchoNoting(ground)
 
     @property
     def count(self) -> int:
@@ -105,6 +108,8 @@ class Echo:
 
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         self.inputs.append((turn.boot_ms, what))
+        if self.notes is not None and self.notes.step(turn, what):
+            return
         match what:
             case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
                 turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
@@ -151,8 +156,9 @@ class Echo:
             case ServiceAsked(id=id, request={"announce": fields}):
                 turn.announce(fields)
                 turn.answer(id, {})
-            case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body)}):
-                turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS)
+            case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body), **more}):
+                is_once = "once" in more
+                turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS, is_once=is_once)
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("this is no question for an echo"))
             case ServiceWithdrawn(id=id):
@@ -186,7 +192,7 @@ class Echo:
                     self._tell_watch(turn, id)
             case Heard() | Lacked():
                 self.heard.append(what)
-            case NodesChanged() | NodeGaveUp() | Replied() | Announced():
+            case NodesChanged() | NodeGaveUp() | NodesSilent() | Replied() | Announced():
                 pass  # a test looks for itself
             case ServiceWoken():
                 due = [id for id, ms in self._wakes.items() if ms <= turn.boot_ms]
@@ -196,7 +202,8 @@ class Echo:
                 assert_never(what)
 
     def wake_ms(self) -> int | None:
-        return min(self._wakes.values(), default=None)
+        notes_ms = None if self.notes is None else self.notes.routes.wake_ms()
+        return min(self._wakes.values(), default=notes_ms)
 
     def statistics(self) -> Mapping[str, object]:
         return {"count": self.count}
@@ -206,6 +213,8 @@ class Echo:
 
     def check(self) -> None:
         must(self._can_take <= self._watches.keys(), "who can take more, watches")
+        if self.notes is not None:
+            self.notes.check()
 
     @staticmethod
     def answer_of(body: bytes) -> bytes:

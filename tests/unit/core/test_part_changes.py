@@ -1,4 +1,4 @@
-"""What the watches of tokens at one server are told.
+"""What watches are told by one node of its part, by the example of tokens.
 
 Knows: the order of changes, and which tokens are known.  Does not know how a watch reaches a client.
 """
@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ground import part_changes
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.effects import TokenEffects
-from distkv.core.tokens.serving import watches
-from distkv.core.tokens.serving.part import TokenPart
-from distkv.core.tokens.serving.served_token import ServedToken
-from distkv.core.tokens.serving.watches import ITEMS_AT_ONCE, WATCHES_MAX, TokenWatches
+from distkv.core.ground.part_changes import ITEMS_AT_ONCE, WATCHES_MAX, PartChanges
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import WatchedTokens
 from distkv.wire.token_replies import TokenItem
@@ -21,29 +18,21 @@ ME = NodeName("s")
 CALL = CallKey(NodeName("p"), 1, 1)
 
 
-class OwnNames(TokenPart):
-    def __init__(self) -> None:
-        super().__init__(ME, TokenEffects())
-
-    def is_mine(self, token: str) -> bool:
-        return token.startswith("mine")
-
-
 class Part:
     """The tokens of one server; those of its part begin with `mine`."""
 
     def __init__(self, first: int = 0) -> None:
-        self.known = dict[str, ServedToken]()
-        self.watches = TokenWatches(first, ME, OwnNames(), self.known)
+        self.known = set[str]()
+        self.watches = PartChanges(WatchedTokens, first, self.known, lambda name: name.startswith("mine"), item)
 
     def taken(self, *names: str) -> None:
-        self.known.update({name: ServedToken(name) for name in names})
+        self.known.update(names)
         for name in names:
             self.watches.touched(name)
 
     def freed(self, *names: str) -> None:
         for name in names:
-            self.known.pop(name, None)
+            self.known.discard(name)
             self.watches.touched(name)
 
     def told(self, position: int, prefix: str = "", *, is_whole: bool = True) -> WatchedTokens | None:
@@ -52,6 +41,10 @@ class Part:
         found = dict(self.watches.take(is_whole=is_whole)).get(CALL)
         self.watches.call_gone(CALL)
         return found
+
+
+def item(name: str) -> TokenItem:
+    return TokenItem(name, ME, (), 0, None)
 
 
 def names(found: WatchedTokens | None) -> list[str]:
@@ -66,8 +59,7 @@ def test_who_knows_nothing_is_told_what_is_known_when_all_of_it_is() -> None:
     assert part.told(0, is_whole=False) is None
     found = part.told(0)
     assert names(found) == ["mine 1", "mine 3"]
-    items = tuple(TokenItem(name, ME, (), 0, None) for name in ("mine 1", "mine 3"))
-    assert found == WatchedTokens(items, 5, is_first=True)
+    assert found == WatchedTokens((item("mine 1"), item("mine 3")), 5, is_first=True)
 
 
 def test_who_knows_some_is_told_the_last_change_of_each_in_their_order() -> None:
@@ -88,6 +80,7 @@ def test_change_elsewhere_is_not_told() -> None:
 
 @pytest.mark.parametrize("position", [9, 999])
 def test_position_of_another_start_is_not_known(position: int) -> None:
+    """ROUTE-7."""
     part = Part(10)
     part.taken("mine 1")
     found = part.told(position)
@@ -106,7 +99,7 @@ def test_many_are_told_in_portions() -> None:
 
 
 def test_free_tokens_are_told_up_to_a_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "CHANGES_MAX", 10)
+    monkeypatch.setattr(part_changes, "CHANGES_MAX", 10)
     part = Part()
     part.taken("mine and known")
     free = [f"mine {number}" for number in range(11)]

@@ -1,0 +1,101 @@
+"""What must be true of the notes of the echo, wherever they are asked for.
+
+Knows: what was asked, what nodes wrote down, and what watches were told.  Does not know what happens to the hosts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from distkv.core.ready import Input, Ready, ServiceAsked, ServiceResult, ServiceWithdrawn
+from distkv.errors import RequestError
+from distkv.sim.host import Process
+from distkv.sim.rule import Observed, Observer
+from distkv.wire.message import SlotRecord
+from tests.proof.core.echo.noting import read_note
+from tests.proof.wire.echo import EchoAway, EchoList, EchoListed, EchoNews, EchoNote, EchoNoted, EchoNotes
+
+
+@attrs.define
+class SeenNotes:
+    """What one watch was told."""
+
+    texts: dict[str, str] = attrs.field(factory=dict)
+    away: tuple[str, ...] = ()
+    is_complete: bool = False
+
+
+class NotesAreKept(Observer):
+    """Each request is answered; an answer says that the keeper wrote it down. What must not be repeated is written down
+    once at the most."""
+
+    rule = "a note is written down by its keeper"
+
+    def __init__(self) -> None:
+        self.listed: list[EchoListed] = []
+        self.refused: list[RequestError] = []
+        self.noted: list[EchoNoted] = []
+        self.watches: dict[tuple[Process, int], SeenNotes] = {}
+        self.written = Counter[str]()
+        """How often each text was."""
+        self._open: dict[tuple[Process, int], EchoNote | EchoList] = {}
+        self._once: set[str] = set()
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        if isinstance(what, ServiceAsked):
+            if isinstance(what.request, EchoNote | EchoList):
+                self._open[process, what.id] = what.request
+            elif isinstance(what.request, EchoNotes):
+                self.watches[process, what.id] = SeenNotes()
+            if isinstance(what.request, EchoNote) and what.request.is_once:
+                self._once.add(what.request.text)
+        elif isinstance(what, ServiceWithdrawn):
+            self._open.pop((process, what.id), None)
+        for record in ready.records:
+            if isinstance(record, SlotRecord) and record.key.startswith("note ") and record.value is not None:
+                self._wrote(read_note(record.value))
+        for answer in ready.answers:
+            self._answered(process, answer.id, answer.result)
+
+    def ended(self, process: Process) -> None:
+        for table in (self._open, self.watches):
+            for key in [key for key in table if key[0] is process]:
+                del table[key]
+
+    def settled(self, fleet: Observed) -> None:  # noqa: ARG002
+        if self._open:
+            raise self.broken(f"nobody answered {[*self._open.values()]}")
+
+    # -- inside
+
+    def _wrote(self, note: EchoNoted) -> None:
+        assert note.text is not None
+        self.written[note.text] += 1
+        if note.text in self._once and self.written[note.text] > 1:
+            raise self.broken(f"{note.text} is written down twice")
+
+    def _answered(self, process: Process, id: int, result: ServiceResult) -> None:
+        if isinstance(result, EchoNews) and (process, id) in self.watches:
+            self._watched(self.watches[process, id], result)
+            return
+        asked = self._open.pop((process, id), None)
+        if isinstance(result, EchoListed):
+            self.listed.append(result)
+        elif isinstance(asked, EchoNote) and isinstance(result, RequestError):
+            self.refused.append(result)
+        elif isinstance(asked, EchoNote) and isinstance(result, EchoNoted):
+            self.noted.append(result)
+            if (result.name, result.text) != (asked.name, asked.text) or not self.written[asked.text]:
+                raise self.broken(f"{process.host.name} was answered {result} for {asked}")
+
+    def _watched(self, seen: SeenNotes, news: EchoNews) -> None:
+        seen.is_complete |= news.is_complete
+        for item in news.items:
+            if isinstance(item, EchoAway):
+                seen.away = item.nodes
+            elif item.text is None:
+                seen.texts.pop(item.name, None)
+            else:
+                seen.texts[item.name] = item.text
