@@ -19,7 +19,12 @@ SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"),)
 """Of each service the package that has its parts, and its name."""
 
 PLACES: Final = {
-    "config": "core.{}.config", "wire": "wire.{}", "core": "core.{}.part", "doctor": "doctor.{}", "sim": "sim.{}.part"
+    "config": "core.{}.config",
+    "wire": "wire.{}",
+    "core": "core.{}.part",
+    "doctor": "doctor.{}",
+    "cli": "cli.{}_commands",
+    "sim": "sim.{}.part",
 }
 """Where in that package each layer looks for its part."""
 

@@ -13,9 +13,12 @@ import asyncclick as click
 
 from distkv.cli.commands import Commands
 from distkv.cli.session import CliSession, read_addresses
+from distkv.mount import parts
 
-COMMANDS = Commands(
-    {
+
+def client_commands() -> Commands:
+    """Those of the store, and those of services."""
+    return Commands({
         "get": "kv:get_command",
         "set": "writes:set_command",
         "delete": "writes:delete_command",
@@ -23,7 +26,6 @@ COMMANDS = Commands(
         "history": "history:history_command",
         "conflicts": "conflicts:conflicts_command",
         "watch": "watch:watch_command",
-        "token": "token:token_group",
         "load": "transfer:load_command",
         "dump": "transfer:dump_command",
         "backup": "backup:backup_command",
@@ -33,11 +35,10 @@ COMMANDS = Commands(
         "aside": "aside:aside_group",
         "ping": "ping:ping_command",
         "bench": "bench:bench_command",
-    }
-)
+    }, {name: place for part in parts("cli") for name, place in part.COMMANDS.items()})  # fmt: skip
 
 
-@click.group("client", commands=COMMANDS)
+@click.group("client", commands=client_commands())
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
     help="The node: HOST, HOST:PORT or unix:/PATH; several, also with commas between them, are tried in turn. "

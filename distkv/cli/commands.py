@@ -16,9 +16,9 @@ import asyncclick as click
 class Commands(MutableMapping[str, click.Command]):
     """What a `click.Group` takes for its commands."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        """Places are written MODULE:NAME, where MODULE is one of this package."""
-        self._places = dict(places)
+    def __init__(self, places: Mapping[str, str], elsewhere: Mapping[str, str] | None = None) -> None:
+        """Places are written MODULE:NAME, where MODULE is one of this package; `elsewhere` with the package."""
+        self._places = {name: f"{__package__}.{place}" for name, place in places.items()} | dict(elsewhere or {})
         self._loaded: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
@@ -28,7 +28,7 @@ class Commands(MutableMapping[str, click.Command]):
 
     def _load(self, module: str, attribute: str) -> click.Command:
         try:
-            found = getattr(import_module(f"{__package__}.{module}"), attribute)
+            found = getattr(import_module(module), attribute)
         except KeyboardInterrupt:
             raise click.Abort from None  # for which the library writes no empty line
         assert isinstance(found, click.Command)

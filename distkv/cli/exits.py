@@ -3,7 +3,7 @@
 Knows: which error ends the command with which number, and which options do what a node advises.  Does not know what the
 errors mean.
 
-Invariant: every error has a number; what is not in the table is 1.
+Invariant: every error has a number; what is neither in the table nor in that of a service is 1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import DistkvError, PeerError, SettingsError, UnreachableError
+from distkv.mount import parts
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -31,11 +32,6 @@ _BY_CODE: Final = {
     "chain_mismatch": CONFLICT,
     "value_mismatch": CONFLICT,
     "fenced": CONFLICT,
-    "held": CONFLICT,
-    "not_held": CONFLICT,
-    "session_expired": CONFLICT,
-    "timeout": CONFLICT,
-    "no_quorum": UNREACHABLE,
     "not_ready": UNREACHABLE,
     "auth_required": NOT_ALLOWED,
     "auth_failed": NOT_ALLOWED,
@@ -60,4 +56,7 @@ def exit_code(error: DistkvError) -> int:
         return UNREACHABLE
     if isinstance(error, PeerError):  # its code is for peers; here it means that something else is there
         return FAILED
-    return _BY_CODE.get(error.code, FAILED)
+    by_code = dict(_BY_CODE)
+    for part in parts("cli"):
+        by_code |= part.EXITS
+    return by_code.get(error.code, FAILED)

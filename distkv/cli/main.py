@@ -164,9 +164,9 @@ def _usage_line(error: click.UsageError) -> str:
     what = " ".join(error.format_message().split())
     what = what[:1].lower() + what[1:].rstrip(".")
     if isinstance(error, click.exceptions.NoSuchCommand) and error.ctx and not error.ctx.parent:
-        from distkv.cli.client import COMMANDS as CLIENT_COMMANDS
+        from distkv.cli.client import client_commands
 
-        if error.command_name in CLIENT_COMMANDS:
+        if error.command_name in client_commands():
             what = f"no such command {error.command_name!r}, but 'distkv client {error.command_name}'"
     command = error.ctx.command_path if error.ctx else "distkv"
     return f"{what} (see '{command} --help')"

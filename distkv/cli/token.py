@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncclick as click
 
 from distkv.cli.commands import Commands
-from distkv.client import arguments
+from distkv.client import arguments, token_arguments
 from distkv.errors import RequestError, SettingsError
 
 COMMANDS = Commands(
@@ -45,7 +45,7 @@ def read_token_name(text: str) -> str:
         SettingsError: no token can have it.
     """
     try:
-        return arguments.as_token(text)
+        return token_arguments.as_token(text)
     except RequestError as error:
         raise SettingsError(str(error)) from None
 
@@ -57,7 +57,7 @@ def read_session_id(text: str) -> str:
         SettingsError: it is none.
     """
     try:
-        return arguments.as_session(text)
+        return token_arguments.as_session(text)
     except RequestError:
         raise SettingsError(f"--session is {text!r}: give it as 'token acquire' printed it, behind the fence") from None
 

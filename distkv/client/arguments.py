@@ -15,15 +15,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeGuard
 
-from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, SettingsError
+from distkv.errors import BadPathError, BadValueError, RequestError, SettingsError
 from distkv.model.event import TICK_MAX, Link, NodeName, read_tick_text
-from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence, is_token_name, read_fence_text
+from distkv.model.fence import FENCE_MAX, Fence, is_token_name, read_fence_text
 from distkv.model.path import Path
 from distkv.naming import is_node_name
 from distkv.wire.events import TTL_S_MAX
 from distkv.wire.replicated import REPLICAS_MAX
 from distkv.wire.row import WAIT_S_MAX
-from distkv.wire.token_fields import read_session
 
 COUNT_MAX: Final = 2**63 - 1
 PATIENCE_S_MAX: Final = 1e6
@@ -56,7 +55,7 @@ def as_link(name: str, link: object) -> Link:
     if found is None:
         raise BadPathError(f"{link!r} names no change: write it as 'conflicts' shows it, such as a:12 or a:7.12")
     if not _is_link(found):
-        raise BadPathError(f"{name} is {_shown(link)}: give text, such as 'a:12', or a node and a tick: ('a', 12)")
+        raise BadPathError(f"{name} is {shown(link)}: give text, such as 'a:12', or a node and a tick: ('a', 12)")
     return found
 
 
@@ -78,7 +77,7 @@ def as_moment(name: str, seconds: object) -> float:
         RequestError: it is none.
     """
     if not _is_number(seconds) or not math.isfinite(seconds):
-        raise RequestError(f"{name} is {_shown(seconds)}: give a time in seconds since 1970, such as time.time()")
+        raise RequestError(f"{name} is {shown(seconds)}: give a time in seconds since 1970, such as time.time()")
     return float(seconds)
 
 
@@ -89,37 +88,37 @@ def as_moment(name: str, seconds: object) -> float:
 def check_head(head: object) -> None:
     """The change that a condition names."""
     if head is not None and not _is_link(head):
-        raise RequestError(f"head is {_shown(head)}: give the change that you read, such as entry.chain[0]")
+        raise RequestError(f"head is {shown(head)}: give the change that you read, such as entry.chain[0]")
 
 
 def check_flag(name: str, value: object) -> None:
     """Yes or no."""
     if value is not True and value is not False:
-        raise RequestError(f"{name} is {_shown(value)}: give True or False")
+        raise RequestError(f"{name} is {shown(value)}: give True or False")
 
 
 def check_text(name: str, value: object) -> None:
     """A text."""
     if not isinstance(value, str):
-        raise RequestError(f"{name} is {_shown(value)}: give text")
+        raise RequestError(f"{name} is {shown(value)}: give text")
 
 
 def check_count(name: str, value: object) -> None:
     """A whole number from 0; None where nothing was given."""
     if value is not None and (type(value) is not int or not 0 <= value <= COUNT_MAX):
-        raise RequestError(f"{name} is {_shown(value)}: give a whole number, 0 or above")
+        raise RequestError(f"{name} is {shown(value)}: give a whole number, 0 or above")
 
 
 def check_token(name: str, value: object) -> None:
     """A token of a watch; None where nothing was given."""
     if value is not None and type(value) is not bytes:
-        raise RequestError(f"{name} is {_shown(value)}: give the token of a change, which is bytes")
+        raise RequestError(f"{name} is {shown(value)}: give the token of a change, which is bytes")
 
 
 def check_packed(name: str, value: object) -> None:
     """Raises BadValueError when something else than packed bytes was given, or None."""
     if value is not None and type(value) is not bytes:
-        raise BadValueError(f"{name} is {_shown(value)}: give bytes that pack_value made, or use set")
+        raise BadValueError(f"{name} is {shown(value)}: give bytes that pack_value made, or use set")
 
 
 def check_stored(value: object) -> None:
@@ -131,21 +130,21 @@ def check_stored(value: object) -> None:
 def check_ttl(ttl: object) -> None:
     """How long a value stays; None: until it is deleted."""
     if ttl is not None and not (_is_number(ttl) and 0 < ttl <= TTL_S_MAX):
-        raise RequestError(f"ttl is {_shown(ttl)}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
+        raise RequestError(f"ttl is {shown(ttl)}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
 
 
 def check_wish(replicas: object, timeout_s: object) -> None:
     """On how many nodes a write shall be, and how long to wait for them: the client's own deadline depends on it."""
     if type(replicas) is not int or not 1 <= replicas <= REPLICAS_MAX:
-        raise RequestError(f"replicas is {_shown(replicas)}: it must be from 1 to {REPLICAS_MAX}")
+        raise RequestError(f"replicas is {shown(replicas)}: it must be from 1 to {REPLICAS_MAX}")
     if not _is_number(timeout_s) or not 0 <= timeout_s <= WAIT_S_MAX:
-        raise RequestError(f"timeout_s is {_shown(timeout_s)}: it must be from 0 to {WAIT_S_MAX:g}")
+        raise RequestError(f"timeout_s is {shown(timeout_s)}: it must be from 0 to {WAIT_S_MAX:g}")
 
 
 def check_action(action: str, fields: object) -> None:
     """Any request, and what stands in it."""
     if not isinstance(action, str):
-        raise RequestError(f"action is {_shown(action)}: give text, such as 'get_state'")
+        raise RequestError(f"action is {shown(action)}: give text, such as 'get_state'")
     if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
         raise RequestError("fields are names, which are text, and what they hold: {'path': ['sensors']}")
 
@@ -153,13 +152,13 @@ def check_action(action: str, fields: object) -> None:
 def check_row(operations: object) -> None:
     """The operations of a batch."""
     if not isinstance(operations, Iterable) or isinstance(operations, str | bytes | Mapping):
-        raise RequestError(f"operations are {_shown(operations)}: give a list of Get, Set and Delete")
+        raise RequestError(f"operations are {shown(operations)}: give a list of Get, Set and Delete")
 
 
 def check_callback(name: str, callback: object) -> None:
     """A function that is called; None: nobody wants to know."""
     if callback is not None and not callable(callback):
-        raise RequestError(f"{name} is {_shown(callback)}: give a function")
+        raise RequestError(f"{name} is {shown(callback)}: give a function")
     if inspect.iscoroutinefunction(callback):
         raise RequestError(f"{name} is an async function, which nobody would await: give a plain one")
 
@@ -174,24 +173,13 @@ def as_fence(fence: object, refence: object) -> Fence | None:
     found = read_fence_text(fence) if isinstance(fence, str) else fence
     if isinstance(found, Fence) and _holds(found.token, found.epoch, found.counter):
         return found._replace(base=0)
-    raise RequestError(f"fence is {_shown(fence)}: give text, NAME:EPOCH.COUNTER, or the distkv.Fence of a token")
+    raise RequestError(f"fence is {shown(fence)}: give text, NAME:EPOCH.COUNTER, or the distkv.Fence of a token")
 
 
-def as_token(name: object) -> str:
-    """The name of a token."""
-    if type(name) is not str or not is_token_name(name):
-        most = f"1 to {TOKEN_BYTES_MAX} bytes, without control characters"
-        what = f"has {len(name.encode(errors='replace'))} bytes" if isinstance(name, str) else f"is {_shown(name)}"
-        raise RequestError(f"the name of the token {what}: give text of {most}")
-    return name
-
-
-def as_session(session: object) -> str:
-    """What `token_open` gave."""
-    try:
-        return read_session(session)
-    except DecodeError:
-        raise RequestError(f"the session is {_shown(session)}: give it as 'token acquire' printed it") from None
+def shown(value: object) -> str:
+    """What was given, in a few words."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else _kind(value)
 
 
 def as_seconds(name: str, seconds: object, low: float, high: float) -> float | None:
@@ -199,7 +187,7 @@ def as_seconds(name: str, seconds: object, low: float, high: float) -> float | N
     if seconds is None:
         return None
     if not _is_number(seconds) or not low <= seconds <= high:
-        raise RequestError(f"{name} is {_shown(seconds)}: give seconds, from {low:g} to {high:g}")
+        raise RequestError(f"{name} is {shown(seconds)}: give seconds, from {low:g} to {high:g}")
     return float(seconds)
 
 
@@ -213,7 +201,7 @@ def check_patience(name: str, seconds: object) -> None:
         SettingsError: it is no time that can be waited.
     """
     if not _is_number(seconds) or not 0 < seconds <= PATIENCE_S_MAX:
-        raise SettingsError(f"{name} is {_shown(seconds)}: give seconds, above 0 and at most {PATIENCE_S_MAX:.0f}")
+        raise SettingsError(f"{name} is {shown(seconds)}: give seconds, above 0 and at most {PATIENCE_S_MAX:.0f}")
 
 
 def check_bound(name: str, count: object) -> None:
@@ -223,7 +211,7 @@ def check_bound(name: str, count: object) -> None:
         SettingsError: it is no number from 1.
     """
     if type(count) is not int or count < 1:
-        raise SettingsError(f"{name} is {_shown(count)}: give a whole number, 1 or above")
+        raise SettingsError(f"{name} is {shown(count)}: give a whole number, 1 or above")
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -244,12 +232,6 @@ def _holds(token: object, *numbers: object) -> bool:
 
 def _is_number(value: object) -> TypeGuard[float]:
     return type(value) is float or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def _shown(value: object) -> str:
-    """What was given, in a few words."""
-    text = repr(value)
-    return text if len(text) <= 60 and "\n" not in text else _kind(value)
 
 
 def _kind(value: object) -> str:

@@ -1,7 +1,8 @@
 """The client for trio and asyncio: the methods of the blocking one, to be awaited, by many tasks at once.
 
 Knows: how it is opened and closed, and which question each method asks; those about values, trees and the node itself
-are parts (`async_values`, `async_trees`, `async_node`).  Does not know tasks and sockets (`async_connection`).
+are parts (`async_values`, `async_trees`, `async_node`), and so is what each service adds.  Does not know tasks and
+sockets (`async_connection`).
 The methods of `blocking.Client` are made of these.
 
 Invariant: what was asked is answered, or raises; once it is closed nobody waits any more.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from distkv.client import changes
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
@@ -19,15 +20,13 @@ from distkv.client.arguments import check_bound, check_patience
 from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items
 from distkv.client.async_node import AsyncNodeMethods
+from distkv.client.async_tokens import AsyncTokenMethods
 from distkv.client.async_trees import AsyncTreeMethods
 from distkv.client.async_values import AsyncValueMethods
 from distkv.client.changes import ChangePage, Located, News, Ticks
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import Hello
-
-if TYPE_CHECKING:
-    from distkv.client.async_token import AsyncTokenHold
 
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
@@ -87,7 +86,7 @@ class Opening:
         return AsyncClient(await self._connect())
 
 
-class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods):
+class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods, AsyncTokenMethods):
     """A connection to one node, for many tasks at once. `open_client` makes it.
 
     Requests leave in the order in which they were asked, without waiting for one another's replies. A cancelled write
@@ -113,42 +112,6 @@ class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods):
     def address(self) -> str:
         """HOST:PORT or unix:/PATH of the node that was connected last."""
         return self._connection.name
-
-    # -- tokens
-
-    def token(
-        self,
-        name: str,
-        *,
-        shared: bool = False,
-        data: object = None,
-        keep_data: bool = False,
-        wait_s: float | None = None,
-        ttl_s: float | None = None,
-    ) -> AsyncTokenHold:
-        """Hold the token `name` inside a block. A session of its own is kept alive, by any node that the client knows;
-        at the end it is closed. When the token is lost the block is cancelled.
-
-        Args:
-            name: 1 to 255 bytes of text without control characters.
-            shared: others may hold it at the same time if they ask for the same.
-            data: a small value (64 KiB) that everybody sees, stored with the grant; None: as it is.
-            keep_data: data of this holder stays when nobody holds the token; else it ends with the last holder.
-            wait_s: how many seconds to wait for it, in turn, also while no majority answers; None: try once.
-            ttl_s: how long the session lives without an answer, at least three leases (15 s by default); None: as the
-                servers say.
-
-        Raises:
-            HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.
-            NoQuorumError: no majority of the token servers answers.
-            DisabledError: the settings name no token servers.
-            UnreachableError: the client is closed.
-            TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
-        """
-        from distkv.client.async_token import AsyncTokenHold  # few clients hold tokens
-        from distkv.client.token_wish import as_wish
-
-        return AsyncTokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s, keep_data))
 
     # -- what happened
 

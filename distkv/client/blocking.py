@@ -2,9 +2,9 @@
 
 Knows: how it is opened and left. Signature and docstring of `connect` are made of those of `async_client.open_client`,
 its methods of those of `async_client.AsyncClient`, and so are those of its parts (`blocking_values`, `blocking_trees`,
-`blocking_node`).  Does not know threads and sockets (`blocking_connection`), nor how a path or a value is written by
-people.  Imports neither trio nor anyio, and what watches and conflicts need only when somebody asks for them: most
-clients of a command ask for one value.
+`blocking_node`, and what each service adds).  Does not know threads and sockets (`blocking_connection`), nor how a path
+or a value is written by people.  Imports neither trio nor anyio, and what watches and conflicts need only when somebody
+asks for them: most clients of a command ask for one value.
 
 Invariant: methods, parameters and words are those of `async_client.AsyncClient`.
 """
@@ -19,13 +19,13 @@ from distkv.client.addresses import DEFAULT_ADDRESS, Address, check_addresses, r
 from distkv.client.arguments import check_patience
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.blocking_node import NodeMethods
+from distkv.client.blocking_tokens import TokenMethods
 from distkv.client.blocking_trees import TreeMethods
 from distkv.client.blocking_values import ValueMethods
 from distkv.model.path import ROOT, Path
 from distkv.wire.replies import Hello
 
 if TYPE_CHECKING:
-    from distkv.client.blocking_token import TokenHold
     from distkv.client.changes import ChangePage, Located, News, Ticks
     from distkv.model.tick_ranges import TickRanges
 
@@ -55,7 +55,7 @@ def connect(
     return Client(read_hosts(host, port), connect_s=connect_s, reply_s=reply_s, reconnect=True)
 
 
-class Client(ValueMethods, TreeMethods, NodeMethods):
+class Client(ValueMethods, TreeMethods, NodeMethods, TokenMethods):
     """A connection to one node, for several threads: one asks after the other. `connect` makes it.
 
     Every method raises `UnreachableError` when no node answers, `ConnectionLostError` when it is unknown whether a
@@ -104,42 +104,6 @@ class Client(ValueMethods, TreeMethods, NodeMethods):
     def address(self) -> str:
         """HOST:PORT or unix:/PATH of the node that was connected last."""
         return self._connection.name
-
-    # -- tokens
-
-    def token(
-        self,
-        name: str,
-        *,
-        shared: bool = False,
-        data: object = None,
-        keep_data: bool = False,
-        wait_s: float | None = None,
-        ttl_s: float | None = None,
-    ) -> TokenHold:
-        """Hold the token `name` inside a block. A session of its own is kept alive, by any node that the client knows;
-        at the end it is closed. When the token is lost the block goes on: ask `token.is_lost`, or `token.check`.
-
-        Args:
-            name: 1 to 255 bytes of text without control characters.
-            shared: others may hold it at the same time if they ask for the same.
-            data: a small value (64 KiB) that everybody sees, stored with the grant; None: as it is.
-            keep_data: data of this holder stays when nobody holds the token; else it ends with the last holder.
-            wait_s: how many seconds to wait for it, in turn, also while no majority answers; None: try once.
-            ttl_s: how long the session lives without an answer, at least three leases (15 s by default); None: as the
-                servers say.
-
-        Raises:
-            HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.
-            NoQuorumError: no majority of the token servers answers.
-            DisabledError: the settings name no token servers.
-            UnreachableError: the client is closed.
-            TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
-        """
-        from distkv.client.blocking_token import TokenHold  # few clients hold tokens
-        from distkv.client.token_wish import as_wish
-
-        return TokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s, keep_data))
 
     # -- what happened
 

@@ -24,6 +24,7 @@ from distkv.client.holding_news import (
     TokenReleased,
     TokenTaken,
 )
+from distkv.client.token_arguments import as_token
 from distkv.errors import DistkvError, TokenLostError, TooLargeError, UnreachableError
 from distkv.model.fence import Fence
 from distkv.wire.token_fields import DATA_BYTES_MAX
@@ -55,7 +56,7 @@ def as_wish(
         RequestError: an argument is none that a node takes.
         BadValueError, TooLargeError: the data cannot be stored.
     """
-    token = arguments.as_token(name)
+    token = as_token(name)
     arguments.check_flag("shared", shared)
     arguments.check_flag("keep_data", keep_data)
     wait = arguments.as_seconds("wait_s", wait_s, 0, arguments.PATIENCE_S_MAX)

@@ -18,6 +18,7 @@ from distkv.model.path import Name, Path
 from distkv.model.state import State
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
+from distkv.wire.services import service_error
 
 _VALUE_KEY: Final = packing.pack("value")
 _SEQ_AT: Final = 1 + len(packing.pack("seq"))
@@ -211,7 +212,7 @@ def reply_error(fields: Fields) -> DistkvError | None:
         return None
     if type(text) is not str or type(code) is not str:
         return PeerError("the server answered with an error that cannot be read")
-    kind = _BY_CODE.get(code)
+    kind = _BY_CODE.get(code) or service_error(code)
     if kind is None:
         return PeerError(f"{text} ({code})")
     found, op, ticket = kind(text), fields.get("op"), fields.get("ticket")

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from distkv import mount
+from distkv.errors import RequestError
 from distkv.wire.row import AnyRow
 
 
@@ -54,6 +55,8 @@ class ServiceForm:
     """What a client is told whose node has it not, and what to do for that."""
     hides: Callable[[str], bool] | None = None
     """Whether an entry by this key is hidden from clients (`hidden`), always and on every node; None: none is."""
+    errors: tuple[type[RequestError], ...] = ()
+    """What it refuses with, besides the errors that all know: each class with a code of its own."""
     logged: Callable[[Any], str] = lambda _: ""
     """What is written into the log when this is asked, because others feel it; empty: nothing is."""
 
@@ -61,6 +64,11 @@ class ServiceForm:
 def forms() -> tuple[ServiceForm, ...]:
     """Of each service that is mounted."""
     return tuple([part.FORM for part in mount.parts("wire")])
+
+
+def service_error(code: str) -> type[RequestError] | None:
+    """The class of a service that has this code."""
+    return next((kind for form in forms() for kind in form.errors if kind.code == code), None)
 
 
 def service_rows() -> tuple[AnyRow[Any], ...]:

@@ -20,10 +20,8 @@ IMPORT = re.compile(
     r"^ *(?:from|import) distkv\.(?:core\.tokens|(?:wire|doctor|cli|client|sim)\.(?:rules\.)?\w*token)", re.MULTILINE
 )
 
-YET = {
-    "__init__.py", "client/arguments.py", "client/async_client.py", "client/blocking.py",
-}
-"""Those that name it still. A service whose parts are all found by `distkv.mount` needs none of them."""
+PUBLIC = {"__init__.py", "client/async_client.py", "client/blocking.py"}
+"""The public names of the client: an import, and a class that the client is of. All else is found by `distkv.mount`."""
 
 
 def _naming() -> set[str]:
@@ -32,8 +30,15 @@ def _naming() -> set[str]:
 
 
 def test_no_other_file_imports_the_token_service() -> None:
-    assert_none(_naming() - YET)
+    assert_none(_naming() - PUBLIC)
 
 
 def test_each_file_that_is_listed_still_does() -> None:
-    assert_none(YET - _naming())
+    assert_none(PUBLIC - _naming())
+
+
+def test_clients_name_it_in_an_import_and_among_their_classes() -> None:
+    for name in PUBLIC - {"__init__.py"}:
+        text = (ROOT / name).read_text("utf-8")
+        assert len(IMPORT.findall(text)) == 1, name
+        assert len(re.findall(r"\w*TokenMethods", text)) == 2, name

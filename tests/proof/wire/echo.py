@@ -168,6 +168,12 @@ class EchoChanged(ServiceItems):
     is_complete: bool = False
 
 
+class EchoMuteError(RequestError):
+    """The node says nothing back."""
+
+    code = "echo_mute"
+
+
 def _read_text(value: object, name: str) -> str:
     if type(value) is not str or not value or len(value) > TEXT_CHARS_MAX:
         raise RequestError(f"the field {name!r} must be text of 1 to {TEXT_CHARS_MAX} characters")
@@ -209,6 +215,7 @@ FORM: Final = ServiceForm(
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),
     ),
     _reply_fields,
+    errors=(EchoMuteError,),
     hides=lambda key: key.startswith(SECRET),
     when_off="this node has no echo: set echo.length",
     logged=lambda request: "echo_name" if isinstance(request, EchoName) else "",

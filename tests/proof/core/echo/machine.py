@@ -36,6 +36,7 @@ from tests.proof.wire.echo import (
     EchoHeard,
     EchoKeep,
     EchoKept,
+    EchoMuteError,
     EchoName,
     EchoNamed,
     EchoRows,
@@ -111,6 +112,8 @@ class Echo:
         if self.notes is not None and self.notes.step(turn, what):
             return
         match what:
+            case ServiceAsked(id=id, request=EchoAsk(text=text)) if text == SILENCE.decode():
+                turn.answer(id, EchoMuteError("nothing was said back: say something else"))
             case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
                 turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
             case ServiceAsked(id=id, request=EchoName(name=name, text=text)):
