@@ -28,7 +28,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
 from distkv.storage.memory import MemoryDisk
-from distkv.transport.base import Heard
+from distkv.transport.base import GossipHeard
 from distkv.transport.pull import ANSWER_BYTES_MAX
 from distkv.wire import packing
 from distkv.wire.following import ITEM_EVENTS_MAX, encode_alive, encode_known, encode_records
@@ -347,7 +347,7 @@ async def test_node_that_was_founded_anew_in_another_network_is_not_pulled_from(
         await world.converged("a", "b")
         a, b = world.nodes["a"], world.nodes["b"]
         await a.kill()
-        b.driver.hear(Heard(update(A, a.replica.tick + 5)))
+        b.driver.hear(GossipHeard(update(A, a.replica.tick + 5)))
         assert b.replica.tree.ledger.missing()
         other = await world.start("a", init=2, solo=True)  # its first life, as that of the founder
         await world.ready("a")

@@ -19,7 +19,7 @@ from distkv.engine.held_ticks import HeldTicks
 from distkv.engine.traffic import ROUND_TRIPS, LinkTraffic
 from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick
-from distkv.transport.base import FollowHooks, Heard
+from distkv.transport.base import FollowHooks, GossipHeard
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.following import FollowItem
@@ -143,7 +143,7 @@ async def test_changes_that_are_heard_of_and_missing_are_behind(autojump_clock: 
         b = world.nodes["b"]
         await linked(world)
         tick = world.nodes["a"].replica.tick
-        b.driver.hear(Heard(update(A, tick + 5)))
+        b.driver.hear(GossipHeard(update(A, tick + 5)))
         assert b.replica.tree.ledger.last(A) == tick + 5
         assert (await link(b))["behind"] == 4
 
@@ -153,7 +153,7 @@ async def test_changes_that_are_lost_are_not_behind(autojump_clock: MockClock) -
     async with two() as world:
         b = world.nodes["b"]
         await linked(world)
-        b.driver.hear(Heard(update(A, world.nodes["a"].replica.tick + 5)))
+        b.driver.hear(GossipHeard(update(A, world.nodes["a"].replica.tick + 5)))
         await until(lambda: not b.replica.tree.ledger.missing(but_lost=True), 1)
         assert b.replica.tree.ledger.missing()
         assert (await link(b))["behind"] == 0

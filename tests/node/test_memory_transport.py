@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.model.event import NodeName
-from distkv.transport.base import Announce, Down, Heard, Members, Transport, Up
+from distkv.transport.base import Announce, Down, GossipHeard, Members, Transport, Up
 from distkv.transport.diversion import Diversion
 from distkv.transport.memory import WAITING_MAX, MemoryNetwork, MemoryTransport, MessageFaults
 from distkv.wire.message import Ping
@@ -34,7 +34,7 @@ class Bench:
 
     def heard(self, node: NodeName) -> list[tuple[str, int]]:
         """(sender, tick) of the pings."""
-        found = [report.message for report in self.reports[node] if isinstance(report, Heard)]
+        found = [report.message for report in self.reports[node] if isinstance(report, GossipHeard)]
         return [(m.header.node, m.header.tick) for m in found if isinstance(m, Ping)]
 
 
@@ -66,7 +66,7 @@ async def test_all_kinds_pass_the_codec_unchanged(autojump_clock: MockClock) -> 
         for message in (ping(A, 1), info(A, 2, ["b"]), update(A, 3)):
             b.transports[A].broadcast(message)
         await trio.sleep(1)
-        first, second, third = [report.message for report in b.reports[B] if isinstance(report, Heard)]
+        first, second, third = [report.message for report in b.reports[B] if isinstance(report, GossipHeard)]
         assert (first, second) == (ping(A, 1), info(A, 2, ["b"]))
         assert third.header == update(A, 3).header
 
@@ -186,7 +186,7 @@ async def test_update_that_was_not_carried_is_announced_once(autojump_clock: Moc
         b.transports[A].broadcast(update(A, 2, 2000))
         await trio.sleep(1)
         assert b.reports[A].of(Announce) == [Announce()]
-        assert b.reports[B].of(Heard) == []
+        assert b.reports[B].of(GossipHeard) == []
 
 
 @pytest.mark.trio
@@ -209,7 +209,7 @@ async def test_restarted_node_takes_the_place_of_the_old_one(autojump_clock: Moc
         b.transports[A].broadcast(ping(A, 1))
         await trio.sleep(1)
         assert b.heard(B) == []
-        assert reports.of(Heard) == [Heard(ping(A, 1))]
+        assert reports.of(GossipHeard) == [GossipHeard(ping(A, 1))]
         assert b.reports[A].of(Members)[-1] == Members({"a": "a:1", "b": "b:2", "c": "c:1"})
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()

@@ -19,7 +19,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from distkv.config import SerfConfig
 from distkv.errors import TransportError
 from distkv.model.event import NodeName
-from distkv.transport.base import Announce, Down, Gap, Heard, Members, Up
+from distkv.transport.base import Announce, Down, Gap, GossipHeard, Members, Up
 from distkv.transport.budget import BURST, QUEUE_STOP
 from distkv.transport.serf import EVENT_BYTES_MAX, REASONS_MAX, TAG, SerfTransport
 from distkv.transport.serf_stream import RECORDS_MAX
@@ -302,7 +302,7 @@ async def test_messages_are_heard_our_own_too(autojump_clock: MockClock) -> None
         await b.agent.inject("distkv.ping", encode_message(ping(B, 3)))
         b.transport.broadcast(info(A, 1))
         await trio.sleep(1)
-        assert b.reports.of(Heard) == [Heard(ping(B, 3)), Heard(info(A, 1))]
+        assert b.reports.of(GossipHeard) == [GossipHeard(ping(B, 3)), GossipHeard(info(A, 1))]
 
 
 @pytest.mark.trio
@@ -317,7 +317,7 @@ async def test_hostile_events_are_counted_by_reason_and_dropped(autojump_clock: 
         bad = {name: value for name, value in b.transport.statistics().items() if name.startswith("bad_")}
         assert sum(map(int, bad.values())) == 18
         assert 3 <= len(bad) <= REASONS_MAX
-        assert b.reports.of(Heard) == []
+        assert b.reports.of(GossipHeard) == []
         assert not b.reports.of(Down)
 
 
@@ -326,7 +326,7 @@ async def test_overflowing_stream_is_a_gap(autojump_clock: MockClock) -> None:
     async with bench() as b:
         await b.agent.inject("distkv.ping", encode_message(ping(B, 3)), RECORDS_MAX + 5000)
         await trio.sleep(1)
-        heard = len(b.reports.of(Heard))
+        heard = len(b.reports.of(GossipHeard))
         assert RECORDS_MAX <= heard < RECORDS_MAX + 5000
         assert 1 <= len(b.reports.of(Gap)) <= 3
         assert b.transport.statistics()["overflows"] == len(b.reports.of(Gap))
@@ -423,4 +423,4 @@ async def test_events_are_named_after_the_root(autojump_clock: MockClock) -> Non
         await trio.sleep(1)
         assert [name for _, name, _ in b.agent.sent] == ["zoo.ping"]
         assert not b.agent.may_coalesce
-        assert b.reports.of(Heard) == [Heard(ping(A, 1))]
+        assert b.reports.of(GossipHeard) == [GossipHeard(ping(A, 1))]

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from distkv.config import Limits
 from distkv.model.event import Event, Kind, Tick, Tock
 from distkv.model.path import Path
-from distkv.transport.base import Heard
+from distkv.transport.base import GossipHeard
 from distkv.wire.message import Header, Update
 from distkv.wire.values import pack_value
 from tests.node.nodes import Client, Node, Reply, new_world, solo_node, until
@@ -230,7 +230,7 @@ async def test_conflict_about_a_change_whose_commit_is_under_way_is_shown_after_
             tick, tock = Tick(b.replica.tick + 1), Tock(a.replica.tock + 9)
             header = Header(b.replica.name, tick, tock, b.replica.life or 0, a.replica.network_id, None)
             event = Event(Path(["w", "new"]), Kind.SET, pack_value(2), ((b.replica.name, tick),), tock, 0.0)
-            a.driver.hear(Heard(Update(header, (event,))))
+            a.driver.hear(GossipHeard(Update(header, (event,))))
             assert a.replica.tree.conflict_count == 1
             old, conflict = await frames(watcher, 2)
             assert old["path"] == ["w", "old"]

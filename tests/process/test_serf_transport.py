@@ -17,7 +17,7 @@ import trio
 from distkv.config import SerfConfig
 from distkv.errors import TransportError
 from distkv.model.event import NodeName
-from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Up
+from distkv.transport.base import Announce, Down, Gap, GossipHeard, Members, Report, Up
 from distkv.transport.budget import BURST
 from distkv.transport.serf import TAG, SerfTransport
 from distkv.wire.gossip import encode_message
@@ -36,7 +36,7 @@ class Node:
     reports: Reports
 
     def heard(self) -> list[Message]:
-        return [report.message for report in self.reports if isinstance(report, Heard)]
+        return [report.message for report in self.reports if isinstance(report, GossipHeard)]
 
     async def wait_report(self, kind: type[Report], count: int = 1, deadline_s: float = 30.0) -> None:
         await wait_until(lambda: _is(len(self.reports.of(kind)) >= count), f"{count} of {kind.__name__}", deadline_s)
@@ -74,8 +74,8 @@ async def test_messages_of_all_kinds_reach_the_other_agent_and_come_back(tmp_pat
         assert a.reports[0] == Up(472)
         for message in (ping(a.name, 1), info(a.name, 2), update(a.name, 3)):
             a.transport.broadcast(message)
-        await b.wait_report(Heard, 3)
-        await a.wait_report(Heard, 3)
+        await b.wait_report(GossipHeard, 3)
+        await a.wait_report(GossipHeard, 3)
         assert {type(message).__name__ for message in b.heard()} == {"Ping", "Info", "Update"}
         assert ping(a.name, 1) in b.heard()
         assert info(a.name, 2) in b.heard()
@@ -91,7 +91,7 @@ async def test_largest_packet_arrives_through_stock_and_widened_agents(tmp_path:
             sizes = {len("distkv.update") + len(encode_message(update(a.name, 1, size))): size for size in range(1300)}
             largest = update(a.name, 1, sizes[event_bytes])
             a.transport.broadcast(largest)
-            await b.wait_report(Heard)
+            await b.wait_report(GossipHeard)
             assert not a.reports.of(Announce)
 
 
@@ -133,7 +133,7 @@ async def test_killed_agent_is_down_and_restarted_one_is_up(tmp_path: Path) -> N
         await a.wait_report(Up, 2)
         await a.wait_report(Gap)
         a.transport.broadcast(ping(a.name, 1))
-        await a.wait_report(Heard)
+        await a.wait_report(GossipHeard)
         async with a.agent.open_rpc() as rpc:
             assert TAG in (await rpc.members())[0].tags
 
