@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
     from distkv.errors import ExistsError as Exists
     from distkv.errors import FencedError as Fenced
+    from distkv.errors import ForbiddenError as Forbidden
     from distkv.errors import HeldError as Held
     from distkv.errors import InternalError as Internal
     from distkv.errors import NoQuorumError as NoQuorum
@@ -80,6 +81,7 @@ __all__ = [
     "Exists",
     "Fence",
     "Fenced",
+    "Forbidden",
     "Get",
     "Held",
     "Internal",
