@@ -12,7 +12,6 @@ A node that does not answer is left for the next address in time: the session ou
 from __future__ import annotations
 
 import _thread
-import random
 import select
 import socket
 import weakref
@@ -24,20 +23,15 @@ from typing import Any, Final, Generic, TypeVar
 from distkv.client import failures, forks
 from distkv.client.addresses import Reach
 from distkv.client.bell import Bell
-from distkv.client.boot_clock import STEP_S, boot_ms
+from distkv.client.boot_clock import boot_ms
 from distkv.client.connection import Connection
 from distkv.client.holding import Holding
-from distkv.client.protocol import Backoff, read_answer
-from distkv.client.questions import Question
-from distkv.client.token_questions import session_question
+from distkv.client.session_talk import SessionTalk
 from distkv.client.token_wish import TokenNews
 from distkv.errors import DistkvError
 from distkv.wire.token_replies import TokenReply
 
 Found = TypeVar("Found")
-
-TTL_MS: Final = 15_000
-"""Before the servers have said theirs."""
 
 
 class _Order(Generic[Found]):
@@ -71,8 +65,7 @@ class SessionThread:
         self, reach: Reach, holding: Holding, on_change: Callable[[], None] | None = None, bell: Bell | None = None
     ) -> None:
         """`on_change` is called in the thread, after whatever happened; `bell` is rung for who waits for it."""
-        self._reach: Final = reach
-        self._holding = holding
+        self._talk: Final = SessionTalk(reach, holding)
         self._on_change: Final = on_change
         self._bell: Final = Bell() if bell is None else bell
         self.news: Final = TokenNews()
@@ -82,8 +75,6 @@ class SessionThread:
         """Empty: the thread took it. Who finds it there has no thread to fear."""
         self._is_started = self._is_ended = self._is_left = False
         self._user: weakref.ref[object] | None = None
-        self._turn = 0
-        self._pauses: Final = Backoff()
         self._waker, self._wakeup = socket.socketpair()
         for end in (self._waker, self._wakeup):
             end.setblocking(False)
@@ -110,7 +101,7 @@ class SessionThread:
 
     def read(self, what: Callable[[Holding, int], Found]) -> Found:
         """Look at the machine, from any thread."""
-        return what(self._holding, boot_ms())
+        return what(self._talk.holding, boot_ms())
 
     def wait(self, condition: Callable[[TokenNews], bool]) -> None:
         """Until something is so; it has to become so, at the latest when all is over."""
@@ -130,7 +121,7 @@ class SessionThread:
         """In a child, which has no such thread: the session is the parent's, and over for us."""
         for end in (self._waker, self._wakeup):
             end.close()
-        self._holding = Holding()  # whatever the parent's was doing
+        self._talk.leave_to_parent()
         self.news.disown()
         self._is_ended = True
 
@@ -158,7 +149,7 @@ class SessionThread:
 
     @property
     def _is_done(self) -> bool:
-        return self._is_left or self._holding.is_over
+        return self._is_left or self._talk.holding.is_over
 
     def _run(self) -> None:
         if not self._take_machine():
@@ -167,7 +158,7 @@ class SessionThread:
             while not self._is_done:
                 line = self._connect()
                 if line is not None:
-                    self._talk(line)
+                    self._converse(line)
         finally:
             self._is_ended = True
             self._carry_out()
@@ -176,7 +167,7 @@ class SessionThread:
             self._user = None
 
     def _step(self, what: Callable[[Holding, int], None]) -> None:
-        what(self._holding, boot_ms())
+        what(self._talk.holding, boot_ms())
         self._carry_out()
         if self._on_change is not None:
             self._on_change()
@@ -185,16 +176,14 @@ class SessionThread:
         """The orders, and tell what came of everything. Of two threads that end it each takes some."""
         with suppress(IndexError):
             while True:
-                self._orders.popleft().carry_out(self._holding)
-        self.news.take(self._holding.take_news())
+                self._orders.popleft().carry_out(self._talk.holding)
+        self.news.take(self._talk.holding.take_news())
         self._bell.ring()
 
     def _connect(self) -> Connection | None:
         """A connection to the address whose turn it is; None: there is none."""
-        addresses = self._reach.addresses
-        connect_s = min(self._reach.connect_s, max(0.2, (self._holding.ttl_ms or TTL_MS) / 8000))
         try:
-            return Connection(addresses[self._turn % len(addresses)], connect_s=connect_s)
+            return Connection(self._talk.address, connect_s=self._talk.connect_s)
         except DistkvError as error:
             self._lose(error)
             return None
@@ -202,27 +191,23 @@ class SessionThread:
     def _lose(self, error: DistkvError) -> None:
         """The next address is tried: at once, or when all were in vain after a pause."""
         self._step(lambda holding, now_ms: holding.disconnected(error, now_ms))
-        self._turn += 1
-        is_round = self._turn % len(self._reach.addresses) == 0
-        pause_s = self._pauses.next_s(random.random()) if is_round else 0.0
-        until_ms = boot_ms() + int(1000 * pause_s)
+        until_ms = boot_ms() + int(1000 * self._talk.next_address())
         while not self._is_done and (left_ms := until_ms - boot_ms()) > 0:
-            self._poll(None, min(left_ms, self._wait_ms()))
+            self._poll(None, min(left_ms, self._talk.wait_ms))
             self._step(Holding.woken)
 
-    def _talk(self, line: Connection) -> None:
+    def _converse(self, line: Connection) -> None:
         """Move questions and answers, until the session is over or the connection breaks."""
-        asked = dict[int, Question[TokenReply]]()
         try:
             self._step(Holding.connected)
             while not self._is_done:
-                for one in self._holding.take_questions():
-                    asked[one.id] = session_question(one)
-                    line.send(asked[one.id], one.id)
-                if self._poll(line, self._wait_ms()):
-                    self._hear(line, asked)
+                for id, question in self._talk.take_questions():
+                    line.send(question, id)
+                if self._poll(line, self._talk.wait_ms):
+                    for id, answer in self._talk.answers(line.take(), line.hello.node):
+                        self._take_answer(id, answer)
                 self._step(Holding.woken)
-                if self._holding.wants_other_node:
+                if self._talk.holding.wants_other_node:
                     raise failures.silent(line.name)
         except DistkvError as error:
             line.close()
@@ -230,22 +215,8 @@ class SessionThread:
         finally:
             line.close()
 
-    def _hear(self, line: Connection, asked: dict[int, Question[TokenReply]]) -> None:
-        for answered in line.take():
-            id, answer = answered.asker, answered.answer
-            question = asked.pop(id, None) if isinstance(id, int) else None
-            if question is None or not isinstance(id, int) or answer is None:
-                continue
-            result = answer if isinstance(answer, DistkvError) else read_answer(question, answer, line.hello.node)
-            self._take_answer(id, result)
-
     def _take_answer(self, id: int, result: TokenReply | DistkvError) -> None:
-        self._pauses.reset()
         self._step(lambda holding, now_ms: holding.answered(id, result, now_ms))
-
-    def _wait_ms(self) -> int:
-        wake_ms = self._holding.wake_ms()
-        return 0 if wake_ms is None else max(1, min(int(STEP_S * 1000), wake_ms - boot_ms()))
 
     def _poll(self, line: Connection | None, wait_ms: int) -> bool:
         """Whether something came on the line; it ends also when somebody wakes us."""
