@@ -8,11 +8,13 @@ ignored.
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Final, TypeAlias, assert_never
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Tock
 from distkv.model.pages import Page
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire import packing
 from distkv.wire.events import event_map, read_event
 from distkv.wire.fields import (
@@ -20,22 +22,29 @@ from distkv.wire.fields import (
     Fields,
     flat_links,
     range_map,
-    read_address,
     read_any_path,
     read_flag,
     read_flat_links,
-    read_hash,
     read_int,
     read_list,
     read_map,
     read_path,
     read_ranges,
-    read_state,
-    read_ticks,
-    tick_map,
 )
 from distkv.wire.headers import header_map, read_header
 from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps, Tombstone
+from distkv.wire.request_fields import (
+    ADDRESS,
+    FLAG,
+    HASH,
+    RANGES,
+    STATE,
+    TICKS,
+    FieldGroup,
+    FieldKind,
+    map_form,
+    whole_number,
+)
 
 Payload: TypeAlias = TickMaps | EventBatch | PullEnd | SnapshotHead | Page
 """What peers say to each other over TCP."""
@@ -56,7 +65,9 @@ def payload_fields(payload: Payload) -> dict[str, object]:
         case PullEnd():
             return {"pulled": {"known": range_map(payload.known), "lacks": range_map(payload.lacks)}}
         case SnapshotHead():
-            return {"snapshot": _snapshot_map(payload)}
+            head = header_map(payload.header)
+            _write_snapshot(payload, head, {})
+            return {"snapshot": head}
         case Page():
             until = {} if payload.until is None else {"until": payload.until.names}
             return {"page": {**until, "digest": payload.digest, "ticks": range_map(payload.ticks)}}
@@ -77,7 +88,8 @@ def read_payload(fields: Fields) -> Payload:
     if "maps" in fields:
         return read_tick_maps(fields["maps"])
     if "snapshot" in fields:
-        return _read_snapshot(read_map(fields["snapshot"], "snapshot"))
+        head = read_map(fields["snapshot"], "snapshot")
+        return _read_snapshot(read_header(head), head, b"")
     if "page" in fields:
         return _read_page(read_map(fields["page"], "page"))
     names = "'events', 'pulled', 'maps', 'snapshot' or 'page'"
@@ -86,48 +98,30 @@ def read_payload(fields: Fields) -> Payload:
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
-    fields: dict[str, object] = {
-        **header_map(maps.header),
-        "addr": maps.addr,
-        "state": maps.state.value,
-        "ticks": tick_map(maps.ticks),
-        "digest": maps.digest,
-    }
+    fields = header_map(maps.header)
+    _write_maps(maps, fields, {})
     if maps.ticks_hash is not None:
-        fields["ticks_hash"] = maps.ticks_hash
-    else:
-        fields |= {"held": range_map(maps.held), "lost": range_map(maps.lost)}
-    if maps.behind is not None:
-        fields["behind"] = maps.behind
-    if maps.is_stale:
-        fields["stale"] = True
-    if maps.tombstones:
-        fields["tombstones"] = [
-            [stone.path.names, flat_links(stone.links), stone.tock, stone.expired] for stone in maps.tombstones
-        ]
-    if maps.outlived:
-        fields["outlived"] = flat_links(maps.outlived)
+        del fields["held"], fields["lost"]
     return fields
 
 
 def read_tick_maps(value: object) -> TickMaps:
     """Both sides of a tick-map exchange."""
     fields = read_map(value, "maps")
-    ticks_hash = read_hash(fields["ticks_hash"], "ticks_hash") if "ticks_hash" in fields else None
-    return TickMaps(
-        read_header(fields),
-        read_address(fields),
-        read_state(fields),
-        read_ticks(fields.get("ticks"), "ticks"),
-        read_ranges(fields.get("held"), "held") if ticks_hash is None else {},
-        read_ranges(fields.get("lost"), "lost") if ticks_hash is None else {},
-        read_int(fields, "digest", DIGEST_MAX),
-        tombstones=tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
-        outlived=read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
-        behind=read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
-        is_stale=read_flag(fields, "stale"),
-        ticks_hash=ticks_hash,
-    )
+    return _read_maps(read_header(fields), fields, b"")
+
+
+def _read_held_and_lost(fields: Fields, _: bytes) -> Sequence[TickRanges]:
+    """The short form has neither."""
+    return [{} if "ticks_hash" in fields else read_ranges(fields.get(name), name) for name in ("held", "lost")]
+
+
+def _write_held_and_lost(some: Sequence[TickRanges], fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["held"], fields["lost"] = map(range_map, some)
+
+
+def _tombstone_list(stone: Tombstone) -> list[object]:
+    return [stone.path.names, flat_links(stone.links), stone.tock, stone.expired]
 
 
 def _read_tombstone(value: object) -> Tombstone:
@@ -151,24 +145,18 @@ def _read_page(fields: Fields) -> Page:
     return Page(until, read_int(fields, "digest", DIGEST_MAX), read_ranges(fields.get("ticks"), "ticks"))
 
 
-def _snapshot_map(head: SnapshotHead) -> dict[str, object]:
-    stale = {"stale": True} if head.is_stale else {}
-    return {
-        **header_map(head.header),
-        "new_life": head.life,
-        "ticks": tick_map(head.ticks),
-        "superseded": range_map(head.superseded),
-        "entry_count": head.entry_count,
-        **stale,
-    }
+_DIGEST: Final = whole_number(DIGEST_MAX)
+_LIFE: Final = whole_number(LIFE_MAX)
 
-
-def _read_snapshot(fields: Fields) -> SnapshotHead:
-    return SnapshotHead(
-        read_header(fields),
-        read_int(fields, "new_life", LIFE_MAX),
-        read_ticks(fields.get("ticks"), "ticks"),
-        read_ranges(fields.get("superseded"), "superseded"),
-        read_int(fields, "entry_count"),
-        is_stale=read_flag(fields, "stale"),
-    )
+_read_maps, _write_maps = map_form(TickMaps, {
+    "addr": ADDRESS, "state": STATE, "ticks": TICKS,
+    ("held", "lost"): FieldGroup(2, _read_held_and_lost, _write_held_and_lost, is_needed=True), "digest": _DIGEST,
+    "tombstones": FieldKind(
+        lambda value, name: tuple(map(_read_tombstone, read_list(value, name))),
+        lambda stones: list(map(_tombstone_list, stones)),
+    ),
+    "outlived": FieldKind(read_flat_links, flat_links), "behind": _LIFE, "stale": FLAG, "ticks_hash": HASH,
+})  # fmt: skip
+_read_snapshot, _write_snapshot = map_form(SnapshotHead, {
+    "new_life": _LIFE, "ticks": TICKS, "superseded": RANGES, "entry_count": whole_number(), "stale": FLAG,
+})  # fmt: skip

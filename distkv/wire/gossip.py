@@ -24,19 +24,21 @@ from distkv.wire.fields import (
     DIGEST_MAX,
     Fields,
     bad,
-    range_map,
-    read_address,
-    read_hash,
-    read_int,
     read_list,
     read_map,
-    read_ranges,
-    read_state,
-    read_ticks,
-    tick_map,
 )
 from distkv.wire.headers import header_map, ping_chain_map, read_header, read_ping_chain
 from distkv.wire.message import Header, Info, Message, Ping, Update
+from distkv.wire.request_fields import (
+    ADDRESS,
+    HASH,
+    RANGES,
+    STATE,
+    TICKS,
+    FieldKind,
+    map_form,
+    whole_number,
+)
 
 
 class GossipKind(StrEnum):
@@ -112,35 +114,22 @@ def _read_update(fields: Fields) -> Update:
 # -- info ---------------------------------------------------------------------------------------------------------
 
 
+_PING_CHAIN: Final = FieldKind(read_ping_chain, ping_chain_map)
+_read_info_of, _write_info_of = map_form(Info, {
+    "addr": ADDRESS, "state": STATE, "ticks": TICKS, "ticks_hash": HASH, "known": RANGES, "missing": RANGES,
+    "lost": RANGES, "reason": _PING_CHAIN, "ping": _PING_CHAIN,
+})  # fmt: skip
+
+
 def _write_info(info: Info) -> bytes:
-    fields = {**header_map(info.header), "addr": info.addr, "state": info.state.value}
-    if info.ticks is not None:
-        fields["ticks"] = tick_map(info.ticks)
-    if info.ticks_hash is not None:
-        fields["ticks_hash"] = info.ticks_hash
-    for name, ranges in (("known", info.known), ("missing", info.missing), ("lost", info.lost)):
-        if ranges is not None:
-            fields[name] = range_map(ranges)
-    for name, chain in (("reason", info.reason), ("ping", info.ping)):
-        if chain is not None:
-            fields[name] = ping_chain_map(chain)
+    fields = header_map(info.header)
+    _write_info_of(info, fields, {})
     return packing.pack(fields)
 
 
 def _read_info(fields: Fields) -> Info:
     given = {name: value for name, value in fields.items() if value is not None}
-    return Info(
-        read_header(fields),
-        read_address(fields),
-        read_state(fields),
-        ticks=read_ticks(given["ticks"], "ticks") if "ticks" in given else None,
-        ticks_hash=read_hash(given["ticks_hash"], "ticks_hash") if "ticks_hash" in given else None,
-        known=read_ranges(given["known"], "known") if "known" in given else None,
-        missing=read_ranges(given["missing"], "missing") if "missing" in given else None,
-        lost=read_ranges(given["lost"], "lost") if "lost" in given else None,
-        reason=read_ping_chain(given["reason"], "reason") if "reason" in given else None,
-        ping=read_ping_chain(given["ping"], "ping") if "ping" in given else None,
-    )
+    return _read_info_of(read_header(fields), given, b"")
 
 
 def _shorter_infos(info: Info) -> Iterator[Info]:
@@ -158,31 +147,22 @@ def _shorter_infos(info: Info) -> Iterator[Info]:
 # -- ping ---------------------------------------------------------------------------------------------------------
 
 
+_read_ping_of, _write_ping_of = map_form(Ping, {
+    "chain": _PING_CHAIN, "addr": ADDRESS, "state": STATE, "digest": whole_number(DIGEST_MAX), "ticks_hash": HASH,
+})  # fmt: skip
+
+
 def _write_ping(ping: Ping) -> bytes:
-    return packing.pack(
-        {
-            **header_map(ping.header),
-            "chain": ping_chain_map(ping.chain),
-            "addr": ping.addr,
-            "state": ping.state.value,
-            "digest": ping.digest,
-            "ticks_hash": ping.ticks_hash,
-        }
-    )
+    fields = header_map(ping.header)
+    _write_ping_of(ping, fields, {})
+    return packing.pack(fields)
 
 
 def _read_ping(fields: Fields) -> Ping:
-    header, chain = read_header(fields), read_ping_chain(fields.get("chain"), "chain")
-    if chain[0].node != header.node:
-        raise bad("chain", "headed by the sender", chain[0].node)
-    return Ping(
-        header,
-        chain,
-        read_address(fields),
-        read_state(fields),
-        read_int(fields, "digest", DIGEST_MAX),
-        read_hash(fields.get("ticks_hash"), "ticks_hash"),
-    )
+    ping = _read_ping_of(read_header(fields), fields, b"")
+    if ping.chain[0].node != ping.header.node:
+        raise bad("chain", "headed by the sender", ping.chain[0].node)
+    return ping
 
 
 def _shorter_pings(ping: Ping) -> Iterator[Ping]:

@@ -19,8 +19,6 @@ from distkv.wire.edges import EdgeItem, edge_fields, read_edge
 from distkv.wire.fields import (
     Fields,
     bad,
-    range_map,
-    read_hash,
     read_int,
     read_list,
     read_map,
@@ -28,9 +26,7 @@ from distkv.wire.fields import (
     read_ranges,
     read_seconds,
     read_single_ticks,
-    read_ticks,
     read_time,
-    tick_map,
 )
 from distkv.wire.request import (
     Attach,
@@ -50,8 +46,11 @@ from distkv.wire.request import (
 from distkv.wire.request_fields import (
     ADDRESS,
     FLAG,
+    HASH,
     NODE,
     PATH,
+    RANGES,
+    TICKS,
     WAIT,
     FieldGroup,
     FieldKind,
@@ -145,9 +144,6 @@ def _read_bodies(value: object, name: str) -> tuple[bytes, ...]:
 _LONG: Final = ReplyForm.LONG
 _ALWAYS: Final = When.ALWAYS
 
-_RANGES: Final = FieldKind(read_ranges, range_map)
-_TICKS: Final = FieldKind(read_ticks, tick_map)
-_NETWORK: Final = FieldKind(read_hash)
 _TICK_OF_EACH: Final = FieldKind(lambda value, name: read_single_ticks(read_map(value, name), name))
 _SILENT: Final = FieldKind(_read_silent, of_fields=True)
 _TASK: Final = whole_number(SEQ_MAX, 1)
@@ -155,28 +151,28 @@ _AS: Final = FieldGroup(2, _read_as, _write_as)
 
 ROWS: Final[tuple[AnyRow[Request], ...]] = (
     declared("get_events", GetEvents, {
-        "nodes": _RANGES, "doubted": _RANGES, "ticks": _TICKS, "limit": whole_number(TICK_MAX, 1), "network": _NETWORK,
+        "nodes": RANGES, "doubted": RANGES, "ticks": TICKS, "limit": whole_number(TICK_MAX, 1), "network": HASH,
     }, _LONG, _ALWAYS),
     declared("get_pages", GetPages, {
-        "size": whole_number(PAGE_PATHS_MAX, 1), "after": PATH, "until": PATH, "network": _NETWORK,
+        "size": whole_number(PAGE_PATHS_MAX, 1), "after": PATH, "until": PATH, "network": HASH,
     }, _LONG, _ALWAYS),
     declared("events_wait", EventsWait, {
         "nodes": FieldKind(_read_known, _write_known), "timeout": WAIT, "others": FLAG,
     }, ReplyForm.LATER, _ALWAYS),
     declared("follow", Follow, {
-        "nodes": FieldKind(_read_some_ticks), "silent": _SILENT, "as": _AS, "network": _NETWORK,
+        "nodes": FieldKind(_read_some_ticks), "silent": _SILENT, "as": _AS, "network": HASH,
     }, ReplyForm.OPEN, _ALWAYS),
     declared("held", HeldRequest, {"task": _TASK, "nodes": _TICK_OF_EACH, "quiet": FLAG}, when=_ALWAYS),
     declared("attach", Attach, {"as": _AS, "silent": _SILENT}, _LONG, _ALWAYS),
     declared("tree_say", TreeSay, {
         "task": _TASK, "item": FieldGroup(1, _read_item, _write_item), "quiet": FLAG,
     }, when=_ALWAYS),
-    declared("lend", Lend, {"as": _AS, "network": _NETWORK}, when=_ALWAYS),
+    declared("lend", Lend, {"as": _AS, "network": HASH}, when=_ALWAYS),
     declared("node_tell", NodeTell, {
-        "service": FieldKind(_read_service), "as": _AS, "bodies": FieldKind(_read_bodies), "network": _NETWORK,
+        "service": FieldKind(_read_service), "as": _AS, "bodies": FieldKind(_read_bodies), "network": HASH,
         "quiet": FLAG,
     }, when=_ALWAYS),
-    declared("get_changes", GetChanges, {"nodes": _RANGES, "path": PATH, "content": FLAG}, _LONG, _ALWAYS),
+    declared("get_changes", GetChanges, {"nodes": RANGES, "path": PATH, "content": FLAG}, _LONG, _ALWAYS),
     declared("get_snapshot", GetSnapshot, {
         "node": NODE, "created": FieldKind(read_time), "addr": ADDRESS,
     }, _LONG, When.SPONSORING),

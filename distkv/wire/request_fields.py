@@ -1,8 +1,8 @@
-"""Requests by declaration: each field of a request has a name and a kind, by which it is read, written and checked.
+"""Requests and messages by declaration: each field has a name and a kind, by which it is read, written and checked.
 
-Knows: the kinds that several requests have, and how a row is made of fields.  Does not know any request, nor frames.
+Knows: the kinds that several of them have, and how a row is made of fields.  Does not know any request, nor frames.
 
-Invariant: what was written is read as the same request; what is wrong is said by the field's name, and by what would be
+Invariant: what was written is read as the same value; what is wrong is said by the field's name, and by what would be
 right. A field whose attribute has a default may be absent, and is not written when it says just that.
 
 Bodies between nodes are declared with msgspec (`declared`). It is not used here, because a command has to start: it is
@@ -21,7 +21,21 @@ import attrs
 from distkv.errors import BadPathError, RequestError
 from distkv.model.event import TICK_MAX
 from distkv.model.path import Path
-from distkv.wire.fields import Fields, read_address, read_flag, read_int, read_node, read_path, read_seconds
+from distkv.wire.fields import (
+    Fields,
+    range_map,
+    read_address,
+    read_flag,
+    read_hash,
+    read_int,
+    read_node,
+    read_path,
+    read_ranges,
+    read_seconds,
+    read_state,
+    read_ticks,
+    tick_map,
+)
 from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, Asked, ReplyForm, RequestRow, When, Write
 
 
@@ -157,5 +171,9 @@ COUNT: Final = whole_number(COUNT_MAX)
 COUNT_FROM_1: Final = whole_number(COUNT_MAX, 1)
 WAIT: Final = seconds(WAIT_S_MAX)
 NODE: Final = FieldKind(read_node)
+HASH: Final = FieldKind(read_hash)
+TICKS: Final = FieldKind(read_ticks, tick_map)
+RANGES: Final = FieldKind(read_ranges, range_map)
+STATE: Final = FieldKind(lambda fields, _: read_state(fields), attrgetter("value"), of_fields=True)
 ADDRESS: Final = FieldKind(lambda fields, _: read_address(fields), of_fields=True)
 PATH: Final = FieldKind(read_path_of, attrgetter("names"))

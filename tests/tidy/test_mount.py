@@ -13,7 +13,7 @@ from tests.offenders import assert_none
 ROOT = Path(__file__).parents[2] / "distkv"
 OWN = re.compile(
     r"core/tokens/|wire/(tokens?[_.]|held_tokens)|doctor/tokens|cli/token|sim/tokens/"
-    r"|client/(\w*token\w*|holding\w*|claims|claim_table|keep_alive|data_writes|session_task|session_thread)\.py"
+    r"|client/(\w*token\w*|holding\w*|claims|claim_table|keep_alive|data_writes|session_talk|session_task|session_thread)\.py"
 )
 """The files of the token service."""
 IMPORT = re.compile(
