@@ -30,7 +30,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
-from distkv.storage.archive_rows import DamagedRow
+from distkv.storage.archive_rows import DamagedRow, data_damage
 from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
@@ -111,6 +111,8 @@ class Directory:
             raise damaged(archive.path, "its values are not those that its digest was made of")
         state.lose(path_of(damage) for damage in archive.damage.all() if damage.is_value)
         state.data.lose(archive.lost_data)
+        for lost in state.data.lost():
+            archive.damage.note(data_damage(*lost))  # also what a backup, or another disk, has lost
         return bool(archive.unread_rows) or slots is None or archive.is_data_damaged
 
     def _replay(self, replay: Replay, settler: Settler) -> int:

@@ -83,7 +83,8 @@ class Scrub:
         """Begin to look, or join whoever does so already. `is_fast`: without pauses."""
         if self.progress is None:
             sizes = self._archive.sizes()
-            self.progress = ScrubRound(self._wall(), sizes.history_rows + max(self._archive.state_rows, 0), is_fast)
+            count = sizes.history_rows + max(self._archive.state_rows, 0) + len(self._settler.data)
+            self.progress = ScrubRound(self._wall(), count, is_fast)
             self._asked.set()
         self.progress.is_fast |= is_fast
         return self.progress

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 import trio
 
+from distkv.core.ground.data import Data
 from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
 from distkv.engine.changes import Changes
@@ -138,6 +139,11 @@ class Settler:
     def tree(self) -> Tree:
         """What is settled, and what will be."""
         return self._state.tree
+
+    @property
+    def data(self) -> Data:
+        """What services keep row by row; the same is true of it."""
+        return self._state.data
 
     def rewrite(self) -> None:
         """Have all settled anew, because some of what was settled is damaged. Blocks: for the end of a start."""

@@ -176,3 +176,20 @@ async def test_damaged_promises_take_no_row(autojump_clock: MockClock, tmp_path:
         flip(tmp_path / "a.sqlite", "slots", "value", "key = 'count'")
         a = await started_again(a)
         assert (echo_of(a).restored, await rows(a), echo_of(a).doubts) == ([{}], NAMES, [WELL])
+
+
+@pytest.mark.trio
+async def test_lost_row_is_shown_also_where_the_list_of_what_is_damaged_is_gone(
+    autojump_clock: MockClock, tmp_path: FilePath
+) -> None:
+    async with alone(archive=str(tmp_path / "a.sqlite")) as a:
+        await with_names(a)
+        await settled_and_killed(a)
+        spoil(tmp_path / "a.sqlite", "value")
+        a = await started_again(a)
+        await settled_and_killed(a)
+        with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+            connection.execute("DELETE FROM damage")
+            connection.commit()
+        a = await started_again(a)
+        assert lost(a) == ["data, echo: y"]

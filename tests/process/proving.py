@@ -34,7 +34,7 @@ def main() -> None:
     from distkv import mount
 
     mount.SERVICES = (*mount.SERVICES, ("tests.proof", "echo"))
-    sys.argv[0] = "distkv"
+    sys.argv[:1] = ["distkv", "-C", "echo.length=5"]
     from distkv.__main__ import main as command
 
     command()

@@ -36,7 +36,8 @@ def solo(servers: Servers) -> Server:
 
 def keep(server: Server, **rows: str) -> None:
     for name, text in rows.items():
-        assert asked(server, "echo_keep", name=name, text=text)["name"] == name
+        found = asked(server, "echo_keep", name=name, text=text)
+        assert found.get("name") == name, found
 
 
 def rows(server: Server) -> Mapping[str, Any]:

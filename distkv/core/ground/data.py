@@ -140,6 +140,10 @@ class Data:
         """Of all rows, in bytes."""
         self._held: Final = dict[str, ServiceRows]()
 
+    def __len__(self) -> int:
+        """How many rows there are, without marks."""
+        return sum(map(len, self._held.values()))
+
     def of(self, machine: str) -> ServiceRows:
         """What one service keeps, always in one object; the service may read it."""
         return self._held.setdefault(machine, ServiceRows())
