@@ -130,11 +130,11 @@ TOKEN_RULES = (
         "beyond the limit only a token that nobody holds is forgotten (TOKEN-7)",
         "core/tokens/serving/grants.py",
         "        self._calls[call] = token.name, session\n"
-        "        turn.touch(token.name)\n"
-        "        self._settle(token, turn)\n",
+        "        turn.touched[token.name] = None\n"
+        "        self._settle(token, turn, serves=serves)\n",
         "        self._calls[call] = token.name, session\n"
-        "        turn.touch(token.name)\n"
-        "        self._advance(token, turn)\n",
+        "        turn.touched[token.name] = None\n"
+        "        self._advance(token, turn, serves=serves)\n",
         "tests/unit/core/test_token_grants.py",
     ),
     broken(
@@ -332,9 +332,9 @@ TOKEN_RULES = (
         "a token whose session ended is free after the lock delay",
         "core/tokens/serving/own_part.py",
         "                self._grants.session_ended(session, turn, delay_ms=self._settings.lock_delay_ms)\n"
-        "                self._survey.ended(session, turn.now_ms)\n",
+        "                self.survey.ended(session, turn.now_ms)\n",
         "                self._grants.session_ended(session, turn, delay_ms=0)\n"
-        "                self._survey.ended(session, turn.now_ms)\n",
+        "                self.survey.ended(session, turn.now_ms)\n",
         "tests/property/test_token_service.py::"
         "test_token_of_a_session_that_was_not_kept_is_free_after_ttl_and_lock_delay",
         *SERVING,
@@ -609,7 +609,7 @@ TOKEN_RULES = (
         "core/tokens/serving/own_part.py",
         "        self._grants.forget(list(self._grants.tokens), AskElsewhere(turn.map), turn)\n"
         "        self._hand_over.clear()\n"
-        "        self._survey.stop()\n"
+        "        self.survey.stop()\n"
         "        if not self._part.is_new:\n"
         "            self._part.forget()\n",
         "        self._hand_over.clear()\n"

@@ -247,9 +247,14 @@ class Calls:
 
     def wake_ms(self) -> int | None:
         """When `woken` has something to do."""
-        checks = [out.check_ms for out in self._out.values() if out.bodies or out.cancelled]
-        ends = [peer.heard_ms + SILENT_MS + 1 for peer in self._in.values() if peer.pending]
-        return min([*checks, *ends], default=None)
+        first = None
+        for out in self._out.values():
+            if (out.bodies or out.cancelled) and (first is None or out.check_ms < first):
+                first = out.check_ms
+        for peer in self._in.values():
+            if peer.pending and (first is None or peer.heard_ms + SILENT_MS < first):
+                first = peer.heard_ms + SILENT_MS + 1
+        return first
 
     def woken(self, now_ms: int) -> list[CallEvent]:
         """Time passed: what became of the calls is asked; who has gone is seen."""

@@ -85,11 +85,6 @@ class TokenEffects:
         """For `Calls`."""
         self.note(f"token_{id}", **fields)
 
-    @property
-    def are_any(self) -> bool:
-        """Whether there is something to take."""
-        return bool(self.slots or self.tells or self.answers or self.notes or self.founding)
-
     def take(self) -> TokenEffects:
         """All; none is left."""
         found = TokenEffects(self.slots, self.tells, self.answers, self.notes, self.founding)

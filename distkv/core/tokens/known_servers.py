@@ -69,6 +69,9 @@ class KnownServers:
     def heard(self, map: TokenMap, now_ms: int) -> bool:
         """A server says what it knows; whether it is of use: who is to be asked may have changed. What is too far ahead
         is not believed at once (docs/protocol, JUMP-2)."""
+        if map is self._map:  # the own one, after nearly every input
+            self.sure_ms = now_ms if map.is_sure else self.sure_ms
+            return False
         known = 0 if self._map is None else self._map.version
         if map.changed > map.version or not self._versions.take(map.version, known):
             return False

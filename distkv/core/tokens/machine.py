@@ -28,8 +28,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.alarms import earliest
-from distkv.core.tokens.effects import TokenEffects, TokenMessage
+from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving_settings import ServingSettings
@@ -41,7 +40,7 @@ from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChec
 from distkv.wire.declared import pack
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
 from distkv.wire.token_replies import TokensChanged
-from distkv.wire.token_requests import TokenRequest
+from distkv.wire.token_requests import TokenRequest, TokenReset
 from distkv.wire.token_states import decode_founding
 
 TOKENS: Final = "tokens"
@@ -68,6 +67,8 @@ class TokenMachine:
         self._entries: Entries | None = None
         self._nodes: NetworkNodes | None = None
         self._due_ms: int | None = None
+        self._agreed_due_ms: int | None = None
+        """When the consensus wants to be woken."""
         self._listed: tuple[NodeName, ...] = ()
         """The list of servers that the store had last."""
 
@@ -137,14 +138,17 @@ class TokenMachine:
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
-        boot_ms, self._wall = turn.boot_ms, turn.wall
+        boot_ms, self._wall, is_agreement = turn.boot_ms, turn.wall, True
         match what:
             case ServiceAsked(id=id, request=request, asker=asker):
+                is_agreement = isinstance(request, TokenReset)
                 if isinstance(request, TokenRequest):
                     service.asked(id, request, boot_ms, asker)
             case ServiceContinued(id=id):
+                is_agreement = False
                 service.more(id, boot_ms)
             case ServiceWithdrawn(id=id):
+                is_agreement = False
                 service.gone(id, boot_ms)
             case NodeTold(name=name, body=body):
                 try:
@@ -152,7 +156,11 @@ class TokenMachine:
                 except DecodeError as error:
                     turn.note("token_message_bad", node=name, reason=error.reason)
                     return
-                self._told(name, life, message, boot_ms)
+                is_agreement = not isinstance(message, CALLS)
+                if isinstance(message, CALLS):
+                    service.told(name, message, boot_ms)
+                else:
+                    consensus.told(name, life, message, boot_ms)
             case EntryChanged(key=key):
                 if key or not self._look_at_entry(consensus, boot_ms):
                     return
@@ -166,7 +174,7 @@ class TokenMachine:
                 service.woken(boot_ms)
             case _:
                 assert_never(what)
-        self._do_all(turn)
+        self._do_all(turn, is_agreement=is_agreement)
 
     # -- inside
 
@@ -241,32 +249,28 @@ class TokenMachine:
                 fields = {"setting": ",".join(sorted(self.settings.servers)), "list": ",".join(names)}
                 consensus.effects.notes.append(Note("token_setting_differs", fields))
 
-    def _told(self, sender: NodeName, life: int, message: TokenMessage, boot_ms: int) -> None:
-        consensus, service = self._consensus, self._service
-        if consensus is None or service is None:
-            return
-        if isinstance(message, CALLS):
-            service.told(sender, message, boot_ms)
-        else:
-            consensus.told(sender, life, message, boot_ms)
-
-    def _do_all(self, turn: ServiceTurn) -> None:
-        """All that the two want done, when the service has seen what the servers agreed on meanwhile."""
+    def _do_all(self, turn: ServiceTurn, *, is_agreement: bool = True) -> None:
+        """All that the two want done, when the service has seen what the servers agreed on meanwhile, if what happened
+        is about that."""
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
         while True:
-            service.go_on(turn.boot_ms, self._wall)
-            for effects in (consensus.effects, service.effects):
-                if effects.are_any:
-                    self._do(effects.take(), turn)
-            due_ms = consensus.wake_ms()
-            if due_ms != 0:
+            service.go_on(turn.boot_ms, self._wall, is_as_agreed=not is_agreement)
+            is_agreement |= consensus.has_news
+            if is_agreement:
+                self._do(consensus.effects, turn)
+            self._do(service.effects, turn)
+            if not is_agreement:
+                break
+            self._agreed_due_ms = consensus.wake_ms()
+            if self._agreed_due_ms != 0:
                 break
             consensus.woken(turn.boot_ms)  # it has news for others, or for the service
-        self._due_ms = earliest(due_ms, service.wake_ms())
+        self._due_ms = service.wake_ms(self._agreed_due_ms)
 
     def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
+        """None is left."""
         for slot in effects.slots:
             turn.keep(slot.key, slot.value)
         if effects.founding is not None:
@@ -277,6 +281,9 @@ class TokenMachine:
         for tell in effects.tells:
             turn.tell(tell.to, encode_body(self._life, tell.message), waits=tell.waits)
         turn.effects += effects.notes
+        for some in (effects.slots, effects.answers, effects.tells, effects.notes):
+            some.clear()
+        effects.founding = None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

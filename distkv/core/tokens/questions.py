@@ -4,7 +4,7 @@ Knows: how questions and answers become the bodies of calls, and which of its ow
 Does not know what they are about.
 
 Invariant: whoever asks hears the answer once, as `calls` promises. What this node asks itself is never written as
-bytes, is not lost, and comes when what is being done is done (`take_own`): nothing is told in the midst of a change.
+bytes, is not lost, and comes when what is being done is done (`own`): nothing is told in the midst of a change.
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ class Questions:
         self._boot: Final = boot
         self._effects: Final = effects
         self._calls: Final = Calls(boot, effects, first)
+        self.wake_ms: Final = self._calls.wake_ms
+        """When `woken` has something to do; asked after every input."""
         self._purposes: Final = dict[int, object]()
         """Of each question that is not answered, by its number. Those of own ones are negative, those of calls are
         not."""
         self._last = 0
-        self._events: Final = deque[QuestionEvent]()
+        self.own: Final = deque[QuestionEvent]()
+        """What this node asked or answered itself, to be taken from the left."""
 
     # -- the asking side
 
@@ -78,7 +81,7 @@ class Questions:
             return number
         self._last -= 1
         self._purposes[self._last] = purpose
-        self._events.append(ServerAsked(CallKey(peer, self._boot, self._last), question))
+        self.own.append(ServerAsked(CallKey(peer, self._boot, self._last), question))
         return self._last
 
     def cancel(self, peer: NodeName, number: int) -> None:
@@ -89,7 +92,7 @@ class Questions:
         if peer != self._me:
             self._calls.cancel(peer, number)
         else:
-            self._events.append(QuestionGone(CallKey(peer, self._boot, number)))
+            self.own.append(QuestionGone(CallKey(peer, self._boot, number)))
 
     def is_anybody_silent(self, now_ms: int) -> bool:
         """Whether another node, from which an answer is wanted, has said nothing for a while."""
@@ -104,17 +107,13 @@ class Questions:
             self._calls.answer(call, encode_answer(result, changed), waits=waits)
         elif call.number in self._purposes:
             purpose = self._purposes.pop(call.number)
-            self._events.append(ServerAnswered(call.number, call.peer, result, changed, purpose))
+            self.own.append(ServerAnswered(call.number, call.peer, result, changed, purpose))
 
     def withdraw(self, call: CallKey) -> None:
         """An answer that was given is not true any more: it is not sent again."""
         self._calls.withdraw(call)
 
     # -- what comes
-
-    def take_own(self) -> QuestionEvent | None:
-        """The next of what this node asked or answered itself."""
-        return self._events.popleft() if self._events else None
 
     def told(self, sender: NodeName, message: CallMessage, now_ms: int) -> Iterable[QuestionEvent]:
         """A message of another node; what follows from it."""
@@ -123,10 +122,6 @@ class Questions:
     def woken(self, now_ms: int) -> Iterable[QuestionEvent]:
         """Time passed."""
         return self._read(self._calls.woken(now_ms))
-
-    def wake_ms(self) -> int | None:
-        """When `woken` has something to do."""
-        return self._calls.wake_ms()
 
     # -- inside
 

@@ -107,13 +107,15 @@ class TokenService:
             self._happened(event, now_ms)
         self._do_own(now_ms)
 
-    def go_on(self, now_ms: int, wall: float | None = None) -> None:
-        """Time passed, or the authority has changed. `wall` is what the clock on the wall says, in seconds."""
-        map = self._serving.go_on(now_ms, wall)
+    def go_on(self, now_ms: int, wall: float | None = None, *, is_as_agreed: bool = False) -> None:
+        """Time passed, or something happened. `wall` is what the clock on the wall says, in seconds. `is_as_agreed`:
+        only time has changed what the authority allows since the last call."""
+        map = self._serving.go_on(now_ms, wall, is_as_agreed=is_as_agreed)
         if map.version and self._servers.heard(map, now_ms):
             self._proxy.map_changed(now_ms)
         self._proxy.woken(now_ms)
-        self._do_own(now_ms)
+        if self._questions.own:
+            self._do_own(now_ms)
         self._serving.note_due(now_ms)
 
     def woken(self, now_ms: int) -> None:
@@ -122,9 +124,9 @@ class TokenService:
             self._happened(event, now_ms)
         self._do_own(now_ms)
 
-    def wake_ms(self) -> int | None:
-        """When `woken` has something to do."""
-        return earliest(self._questions.wake_ms(), self._proxy.wake_ms(), self._serving.wake_ms())
+    def wake_ms(self, next_ms: int | None = None) -> int | None:
+        """When `woken` has something to do, or `next_ms` if that is earlier."""
+        return earliest(next_ms, self._questions.wake_ms(), self._proxy.wake_ms(), self._serving.due_ms)
 
     # -- inside
 
@@ -139,8 +141,9 @@ class TokenService:
 
     def _do_own(self, now_ms: int) -> None:
         """What this node asked and answered itself meanwhile, and what follows from that."""
-        while (event := self._questions.take_own()) is not None:
-            self._happened(event, now_ms)
+        own = self._questions.own
+        while own:
+            self._happened(own.popleft(), now_ms)
 
     def _happened(self, event: QuestionEvent, now_ms: int) -> None:
         serving = self._serving

@@ -489,7 +489,7 @@ def test_entry_that_says_what_is_known_asks_nobody() -> None:
     server = _follower()
     server.read_entry(FOUNDING, 20)
     server.read_entry(evolve(FOUNDING, version=99), 20)
-    assert not server.effects.are_any
+    assert server.effects.take() == TokenEffects()
 
 
 def test_entry_counts_when_a_server_says_the_same() -> None:

@@ -93,7 +93,8 @@ class Desk:
     ) -> int:
         self.count += 1
         request = TokenAcquire(0, session, token, shared, wait_s, data, ticket, before, keeps_data)
-        self.grants.acquire(key(self.count), request, now_ms, self.turn(now_ms))
+        turn = self.turn(now_ms)
+        self.grants.acquire(key(self.count), request, now_ms, turn, serves=turn.may_grant)
         return self.count
 
     def granted(self, number: int) -> TokenGranted:
@@ -557,7 +558,7 @@ def test_data_that_stays_stays_with_a_holder_who_does_not_change_it() -> None:
 def test_data_of_a_grant_that_its_client_does_not_know_of_goes_with_it() -> None:
     desk = Desk()
     desk.ask(S1, data=b"\x01")
-    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.woken(desk.turn(LEASE_MS))
     session, fence = asked.session, asked.fence
     desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
     assert desk.grants.item("t").data is None
@@ -635,7 +636,7 @@ def test_break_up_to_a_fence_leaves_later_holders_alone() -> None:
 def test_grant_for_which_its_session_asks_again_is_not_one_that_nobody_wants() -> None:
     desk = Desk()
     desk.ask(S1)
-    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.woken(desk.turn(LEASE_MS))
     session, fence = asked.session, asked.fence
     desk.grants.wanted(S1, "t", LEASE_MS)
     desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
@@ -645,7 +646,7 @@ def test_grant_for_which_its_session_asks_again_is_not_one_that_nobody_wants() -
 def test_grant_that_its_client_does_not_know_of_is_taken_back() -> None:
     desk = Desk()
     desk.ask(S1)
-    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.woken(desk.turn(LEASE_MS))
     session, fence = asked.session, asked.fence
     desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS))
     assert (desk.told, desk.grants.item("t").holders) == ([(S1, "t")], ())
@@ -654,7 +655,7 @@ def test_grant_that_its_client_does_not_know_of_is_taken_back() -> None:
 def test_grant_that_was_told_again_after_the_question_stays() -> None:
     desk = Desk()
     desk.ask(S1)
-    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.woken(desk.turn(LEASE_MS))
     session, fence = asked.session, asked.fence
     desk.ask(S1, LEASE_MS + 10)
     desk.grants.heard_holding(session, fence, False, desk.turn(LEASE_MS + 20))
@@ -664,7 +665,7 @@ def test_grant_that_was_told_again_after_the_question_stays() -> None:
 def test_grant_that_its_client_knows_of_is_not_asked_about_again() -> None:
     desk = Desk()
     desk.ask(S1)
-    (asked,) = desk.grants.take_unsure(LEASE_MS)
+    (asked,) = desk.grants.woken(desk.turn(LEASE_MS))
     session, fence = asked.session, asked.fence
     desk.grants.heard_holding(session, fence, True, desk.turn(LEASE_MS))
-    assert desk.grants.take_unsure(100 * LEASE_MS) == []
+    assert desk.grants.woken(desk.turn(100 * LEASE_MS)) == []

@@ -66,8 +66,8 @@ class Consensus:
         self._leading: Leading | None = None
         self._wish: Wish = (ServerStanding.DOWN, 0)
         """What this server said that it wants."""
-        self._has_news = False
-        """Whether the leader is to hear of this server before its next round."""
+        self.has_news = False
+        """Only read: whether the leader is to hear of this server before its next round."""
         self._is_running = False
 
     # -- reading
@@ -138,7 +138,7 @@ class Consensus:
         me = self._settings.me
         if not self._is_running or not (self.is_server or self._settings.is_server or me in self._memory.listed):
             return None
-        if self._has_news:
+        if self.has_news:
             return 0
         next_ms = self._elections.wake_ms() if self._leading is None else self._leading.rounds.next_ms
         return self._entry.wake_ms(next_ms)
@@ -194,8 +194,8 @@ class Consensus:
             self._go_on_leading(now_ms)
         else:
             self._lead(self._elections.woken(now_ms), now_ms)
-        if self._has_news:
-            self._has_news = False
+        if self.has_news:
+            self.has_news = False
             if self._heard.leader is not None:
                 self._beat(self._heard.leader, self._heard.term, self._heard.number, now_ms)
 
@@ -226,7 +226,7 @@ class Consensus:
         is known, or changed. Whoever finds itself BOOTING since another version than it collected its parts for begins
         again. DOWN: it wants nothing."""
         wish = (standing, self._since())
-        self._has_news = self._has_news or wish != self._wish
+        self.has_news = self.has_news or wish != self._wish
         self._wish = wish
 
     def propose_open(self, ttl_ms: int, tag: str) -> None:
@@ -241,7 +241,7 @@ class Consensus:
         if count >= self._settings.sessions_max:
             raise BusyError(f"there are {count} sessions; the limit is {self._settings.sessions_max}: close some")
         leading.sessions.open(ttl_ms, tag)
-        self._has_news = True
+        self.has_news = True
 
     def propose_end(self, sessions: Collection[str]) -> None:
         """As the leader: sessions end in the next version. Those that are not open are not minded.
@@ -252,7 +252,7 @@ class Consensus:
         self._must_lead().sessions.end(
             [one for one in sessions if self._memory.accepted is not None and one in self._memory.accepted.sessions]
         )
-        self._has_news = True
+        self.has_news = True
 
     def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
         """Found anew, because a majority is gone for good and with it the common state (`token reset --force`). All
@@ -284,7 +284,7 @@ class Consensus:
             old, new = (", ".join(one) for one in state.lists)
             raise BusyError(f"the servers change from {old} to {new}: wait until that is done, or go back to {old}")
         leading.wanted = wanted
-        self._has_news = True
+        self.has_news = True
 
     def change_waits_for(self, servers: Collection[NodeName], now_ms: int) -> str:
         """As the leader: what a change to this list waits for, in words; empty: nothing, it is in force.
@@ -366,7 +366,7 @@ class Consensus:
             self._step_down(now_ms)
             return
         is_due = now_ms >= leading.rounds.next_ms
-        self._has_news = False
+        self.has_news = False
         while True:
             is_new = leading.bring_into_effect()
             if is_new and leading.effective is not None:
@@ -428,7 +428,7 @@ class Consensus:
             self._know(told.effective)
         self._heard.heard(told)
         self._heard.take_rounds(state_id(self.effective))
-        self._has_news = False
+        self.has_news = False
         self._beat(sender, told.term, told.number, now_ms)
 
     def _accept(self, sender: NodeName, told: LeaderRound, change: StateChange) -> None:

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.alarms import Alarms, earliest
+from distkv.core.tokens.alarms import Alarms
+from distkv.core.tokens.effects import SlotWrite
 from distkv.core.tokens.serving.part import TokenPart
 from distkv.core.tokens.serving.served_token import Grant, ServedToken, WaitingSession
 from distkv.core.tokens.serving.survey import ClaimedToken
@@ -48,9 +49,9 @@ class Grants:
         self._index: Final = TokenIndex()
         self._idle: Final = dict[str, None]()
         """Free ones that have data; those that became free first come first."""
-        self._alarms: Final = Alarms[str]()
-        self._unsure: Final = Alarms[tuple[str, str]]()
-        """By token and session: when the leader is asked whether the session counts on what it was granted."""
+        self.alarms: Final = Alarms[str | tuple[str, str]]()
+        """By token: when a wait or a delay is over. By token and session: when the leader is asked whether the session
+        counts on what it was granted. Only read."""
         self._calls: Final = dict[CallKey, tuple[str, str]]()
         """Of each call that waits, or whose grant nobody asked about since: token and session."""
         self._waiters = 0
@@ -76,17 +77,15 @@ class Grants:
 
     def losses(self) -> list[TellLoss]:
         """All of which somebody is to be told still."""
-        return [_loss(token, one) for token in self._index.losing for one in token.lost.values()]
-
-    @property
-    def due_ms(self) -> int | None:
-        """When a wait or a delay is over, or somebody is to be asked whether a grant counts."""
-        return earliest(self._alarms.first_ms, self._unsure.first_ms)
+        return [_loss(token, one) for token in self._index.losing.values() for one in token.lost.values()]
 
     # -- what clients ask
 
-    def acquire(self, call: CallKey, request: TokenAcquire, since_ms: int, turn: ServingTurn) -> None:
-        """A session wants a token; the call is answered now or later. It asked at `since_ms`."""
+    def acquire(
+        self, call: CallKey, request: TokenAcquire, since_ms: int, turn: ServingTurn, *, serves: bool
+    ) -> None:
+        """A session wants a token; the call is answered now or later. It asked at `since_ms`; `serves`: whether the
+        token may be granted now."""
         token, session = self._token(request.token, turn), request.session
         grant = token.grants.get(session)
         if grant is not None and (request.before is None or grant.number > request.before):
@@ -114,8 +113,8 @@ class Grants:
         wait_ms = self._settings.lease_ms if request.wait_s is None else int(request.wait_s * 1000)
         place.until_ms = since_ms + wait_ms
         self._calls[call] = token.name, session
-        turn.touch(token.name)
-        self._settle(token, turn)
+        turn.touched[token.name] = None
+        self._settle(token, turn, serves=serves)
 
     def release(self, session: str, name: str, fence: tuple[int, int] | None, turn: ServingTurn) -> TokenResult:
         """A session gives up a token, or its place in the queue; with a fence, only what it holds with that."""
@@ -146,15 +145,6 @@ class Grants:
         return len(holders)
 
     # -- grants that nobody may know of
-
-    def take_unsure(self, now_ms: int) -> list[AskHolding]:
-        """What to ask now, of grants of which nobody has shown that he knows."""
-        found = list[AskHolding]()
-        for name, session in self._unsure.take_due(now_ms):
-            grant = self.tokens[name].grants[session]
-            grant.is_doubted = True
-            found.append(AskHolding(session, (*grant.number, name)))
-        return found
 
     def wanted(self, session: str, name: str, now_ms: int) -> None:
         """The session asks for what it holds, and cannot be answered yet: its grant is not one that nobody wants."""
@@ -230,10 +220,19 @@ class Grants:
                 self._refuse_unserved(place, turn)
             self._settle(token, turn)
 
-    def woken(self, turn: ServingTurn) -> None:
-        """Time passed."""
-        for name in self._alarms.take_due(turn.now_ms):
-            self._settle(self.tokens[name], turn)
+    def woken(self, turn: ServingTurn) -> list[AskHolding]:
+        """Time passed; what to ask now, of grants of which nobody has shown that he knows."""
+        doubts, due = list[AskHolding](), self.alarms.take_due(turn.now_ms)
+        for key in due:
+            if isinstance(key, tuple):
+                name, session = key
+                grant = self.tokens[name].grants[session]
+                grant.is_doubted = True
+                doubts.append(AskHolding(session, (*grant.number, name)))
+        for key in due:
+            if isinstance(key, str):
+                self._settle(self.tokens[key], turn)
+        return doubts
 
     def install(self, record: TokenRecord, turn: ServingTurn) -> None:
         """What a disk or another server knew of a token."""
@@ -244,7 +243,7 @@ class Grants:
         self._index.put_all(token)
         for holder in record.holders:
             self._note_told(token, token.grants[holder.session], turn.now_ms)
-        turn.touch(token.name)
+        turn.touched[token.name] = None
         self._settle(token, turn)
 
     def replace_holders(self, name: str, found: ClaimedToken, turn: ServingTurn) -> None:
@@ -285,7 +284,7 @@ class Grants:
             for session in sessions:
                 self._unindex(session, token)
             self._idle.pop(name, None)
-            self._alarms.drop(name)
+            self.alarms.drop(name)
             self._write(token, turn)
 
     def send_away(self, name: str, map: TokenMap, turn: ServingTurn) -> None:
@@ -301,7 +300,7 @@ class Grants:
 
     def _serves(self, token: ServedToken, turn: ServingTurn) -> bool:
         """Whether this server may grant it now."""
-        return turn.may_grant and self._part.serves(token.name)
+        return turn.may_grant and bool(self._part.serves(token.name))
 
     def _token(self, name: str, turn: ServingTurn) -> ServedToken:
         token = self.tokens.get(name)
@@ -332,11 +331,11 @@ class Grants:
     def _note_told(self, token: ServedToken, grant: Grant, now_ms: int) -> None:
         """The session was told that it holds the token; or it is known from elsewhere only."""
         grant.is_doubted = False
-        self._unsure.put((token.name, grant.holder.session), now_ms + self._settings.lease_ms)
+        self.alarms.put((token.name, grant.holder.session), now_ms + self._settings.lease_ms)
 
-    def _settle(self, token: ServedToken, turn: ServingTurn) -> None:
+    def _settle(self, token: ServedToken, turn: ServingTurn, *, serves: bool | None = None) -> None:
         """Grant what can be granted; see to what is over; forget what need not be known."""
-        self._advance(token, turn)
+        self._advance(token, turn, serves=serves)
         if self.tokens.get(token.name) is not token:
             return
         if not token.is_needed(turn.now_ms):
@@ -346,16 +345,16 @@ class Grants:
         else:
             self._idle.pop(token.name, None)
 
-    def _advance(self, token: ServedToken, turn: ServingTurn) -> None:
+    def _advance(self, token: ServedToken, turn: ServingTurn, *, serves: bool | None = None) -> None:
         now_ms = turn.now_ms
         if token.queue:
-            serves = self._serves(token, turn)
+            serves = self._serves(token, turn) if serves is None else serves
             for place in list(token.queue.values()):
                 if serves and place.session in token.grants:
                     self._answer_holder_again(token, place, turn)
                 elif place.call is None and now_ms >= place.until_ms:
                     self._remove(token, place, turn)
-            while serves and (first := token.first()) is not None and token.may_have(first, now_ms):
+            while serves and token.queue and (first := token.first()) is not None and token.may_have(first, now_ms):
                 if first.call is None:  # its place is kept: whoever is behind waits so long
                     break
                 self._grant(token, first, first.call, turn)
@@ -366,16 +365,17 @@ class Grants:
                 elif now_ms >= place.until_ms:
                     self._wait_is_over(token, place, turn)
         due_ms = token.due_ms(now_ms)
-        if due_ms is None:
-            self._alarms.drop(token.name)
-        else:
-            self._alarms.put(token.name, due_ms)
+        if due_ms is not None:
+            self.alarms.put(token.name, due_ms)
+        elif token.has_alarm:
+            self.alarms.drop(token.name)
+        token.has_alarm = due_ms is not None
 
     def _answer_holder_again(self, token: ServedToken, place: WaitingSession, turn: ServingTurn) -> None:
         """It asked, or an old request of it came late, before it was known here that it holds the token."""
         if token.has_given_back(place):
             self._drop_holder(token, place.session)
-            self._unsure.drop((token.name, place.session))
+            self.alarms.drop((token.name, place.session))
             self._write(token, turn)
             return
         self._remove(token, place, turn)
@@ -417,7 +417,7 @@ class Grants:
         if token.queue.pop(place.session, None) is not None:
             self._waiters -= 1
             self._unindex(place.session, token)
-            turn.touch(token.name)
+            turn.touched[token.name] = None
 
     def _let_go(self, token: ServedToken, session: str, turn: ServingTurn) -> None:
         """A session has nothing to do with a token any more."""
@@ -437,7 +437,7 @@ class Grants:
         for holder in holders:
             call = self._drop_holder(token, holder.session)
             token.lost[holder.session] = holder
-            self._unsure.drop((token.name, holder.session))
+            self.alarms.drop((token.name, holder.session))
             if call is not None:
                 turn.withdraw(call)
             turn.losses.append(_loss(token, holder))
@@ -453,17 +453,18 @@ class Grants:
         return call
 
     def _write(self, token: ServedToken, turn: ServingTurn) -> None:
-        token.end_data()
-        turn.touch(token.name)
-        is_kept = (token.is_held or token.data is not None) and self.tokens.get(token.name) is token
+        turn.touched[token.name] = None
+        record = token.settled()
+        is_kept = record is not None and self.tokens.get(token.name) is token
         if is_kept or token.is_kept:
-            turn.keep(TOKEN_SLOT + token.name, pack(token.record()) if is_kept else None)
+            turn.effects.slots.append(SlotWrite(TOKEN_SLOT + token.name, pack(record) if is_kept else None))
         token.is_kept = is_kept
-        self._index.note_losses(token)
+        if token.lost or self._index.losing:
+            self._index.note_losses(token)
 
     def _unindex(self, session: str, token: ServedToken) -> None:
         if session not in token.grants:
-            self._unsure.drop((token.name, session))
+            self.alarms.drop((token.name, session))
         if not (session in token.grants or session in token.lost or session in token.queue):
             self._index.drop(session, token.name)
 
@@ -473,14 +474,14 @@ class Grants:
         for token in tokens.values():
             token.check()
         self._index.check(tokens)
-        self._alarms.check()
-        self._unsure.check()
+        self.alarms.check()
         must(self._waiters == sum(len(token.queue) for token in tokens.values()), "all that wait are counted")
         calls = {call: (name, session) for name, token in tokens.items() for call, session in token.calls()}
         must(self._calls == calls, "each call that waits, or was told, is known")
         must(all(not tokens[name].is_held for name in self._idle), "what is idle is free")
+        must(all(one.has_alarm for name, one in tokens.items() if name in self.alarms), "each alarm is known")
         held = {(name, session) for name, token in tokens.items() for session in token.grants}
-        must(all(key in held for key in self._unsure), "what is unsure is held")
+        must(all(key in held for key in self.alarms if isinstance(key, tuple)), "what is unsure is held")
 
 
 def _loss(token: ServedToken, holder: TokenHolder) -> TellLoss:

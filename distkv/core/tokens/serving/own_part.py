@@ -38,7 +38,8 @@ class OwnPart:
         self._authority: Final = authority
         self._part: Final = part
         self._grants: Final = grants
-        self._survey: Final = Survey(settings.lock_delay_ms)
+        self.survey: Final = Survey(settings.lock_delay_ms)
+        """Only read."""
         self._hand_over: Final = TokenHandOver(questions, grants.handed)
         self._state: TokenState | None = None
 
@@ -51,12 +52,7 @@ class OwnPart:
     @property
     def claims(self) -> int:
         """How many of what sessions claimed are kept."""
-        return self._survey.count
-
-    @property
-    def due_ms(self) -> int | None:
-        """When `settle` has something to do because time passed."""
-        return self._survey.due_ms
+        return self.survey.count
 
     # -- the common state
 
@@ -71,20 +67,20 @@ class OwnPart:
             before = old.sessions if old is not None else dict.fromkeys(self._grants.sessions())
             for session in [one for one in before if one not in state.sessions]:
                 self._grants.session_ended(session, turn, delay_ms=self._settings.lock_delay_ms)
-                self._survey.ended(session, turn.now_ms)
+                self.survey.ended(session, turn.now_ms)
         if old is None or old.changed != state.changed or old.servers != state.servers:
             self._follow_servers(state, mine.standing, turn)
 
     def settle(self, turn: ServingTurn) -> bool:
         """See whether all sessions have said what they hold; whether that was found out now."""
-        state, is_over = self._state, self._survey.is_over(turn.now_ms)
+        state, is_over = self._state, self.survey.is_over(turn.now_ms)
         if is_over:
             self._found_out(turn)
         mine = None if state is None else state.servers.get(self._settings.me)
         if mine is not None and mine.standing is ServerStanding.BOOTING and self.knows_all:
             self._authority.stand(ServerStanding.READY)
         if not self._part.is_booting:  # then a survey may follow
-            for call in self._survey.take_calls(turn.changed):
+            for call in self.survey.take_calls(turn.changed):
                 turn.answer(call, TokenDone())
         return is_over
 
@@ -96,14 +92,14 @@ class OwnPart:
         if self._state is not None and session not in self._state.sessions:
             turn.answer(call, SessionExpiredError(f"the session {session} is over, or never was"))
             return False
-        old = self._survey.claimed(session, SessionClaim(call, claim.version, claim.held))
+        old = self.survey.claimed(session, SessionClaim(call, claim.version, claim.held))
         if old is not None:  # should the client come back there, that node is to say it again
             turn.answer(old, RequestError("the session has said at another node what it holds"))
         return self.settle(turn)
 
     def call_gone(self, call: CallKey) -> None:
         """Nobody waits for the answer."""
-        self._survey.call_gone(call)
+        self.survey.call_gone(call)
 
     # -- hand-over
 
@@ -173,7 +169,7 @@ class OwnPart:
         gained = part.state_changed(state) if standing is not ServerStanding.DOWN else False
         if standing is not ServerStanding.DOWN and part.is_booting:
             part.collect(state)
-        if gained or not self._survey.is_open:
+        if gained or not self.survey.is_open:
             self._begin_survey(state, turn)
         self.give(turn)
         self._forget_others(turn)
@@ -182,7 +178,7 @@ class OwnPart:
     def _forget_all(self, turn: ServingTurn) -> None:
         self._grants.forget(list(self._grants.tokens), AskElsewhere(turn.map), turn)
         self._hand_over.clear()
-        self._survey.stop()
+        self.survey.stop()
         if not self._part.is_new:
             self._part.forget()
 
@@ -196,11 +192,11 @@ class OwnPart:
 
     def _begin_survey(self, state: TokenState, turn: ServingTurn) -> None:
         if self._part.survey_version:
-            self._survey.begin(self._part.survey_version, state.sessions, turn.now_ms)
+            self.survey.begin(self._part.survey_version, state.sessions, turn.now_ms)
 
     def _found_out(self, turn: ServingTurn) -> None:
         """All sessions have said what they hold: it counts, and nothing else does."""
-        claims = self._survey.claims(() if self._state is None else self._state.sessions)
+        claims = self.survey.claims(() if self._state is None else self._state.sessions)
         for name in dict.fromkeys([*self._grants.tokens, *claims]):
             if self._part.is_mine(name) and self._part.is_asked_for(name):
                 found = claims.get(name, ClaimedToken())
@@ -209,10 +205,10 @@ class OwnPart:
                     turn.note("token_claimed_twice", token=name, session=loser.session)
                     turn.losses.append(TellLoss(loser.session, (loser.epoch, loser.counter, name)))
         self._part.found_out()
-        self._survey.stop()
+        self.survey.stop()
         self._grants.grant_waiting(turn)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._part.check()
-        self._survey.check()
+        self.survey.check()

@@ -22,15 +22,15 @@ class ParkedQuestions:
         self._limit: Final = limit
         self._wait_ms: Final = wait_ms
         self._found = dict[CallKey, tuple[TokenQuestion, int]]()
-        self._first_ms: int | None = None
-        """Not after the first of the times since which they wait."""
+        self.due_ms: int | None = None
+        """Not after the first moment at which one has waited long enough; only read."""
 
     def put(self, call: CallKey, question: TokenQuestion, since_ms: int) -> bool:
         """Let one wait; whether there is room."""
         if len(self._found) >= self._limit:
             return False
         self._found[call] = question, since_ms
-        self._first_ms = earliest(self._first_ms, since_ms)
+        self.due_ms = earliest(self.due_ms, since_ms + self._wait_ms)
         return True
 
     def call_gone(self, call: CallKey) -> None:
@@ -39,27 +39,25 @@ class ParkedQuestions:
 
     def take(self) -> list[tuple[CallKey, TokenQuestion, int]]:
         """All, with the time since which each waits; none is left."""
-        found, self._found, self._first_ms = self._found, {}, None
+        found, self._found, self.due_ms = self._found, {}, None
         return [(call, question, since_ms) for call, (question, since_ms) in found.items()]
 
     def take_late(self, now_ms: int) -> list[tuple[CallKey, TokenQuestion]]:
         """Those that have waited long enough."""
-        ms = now_ms - self._wait_ms
-        if self._first_ms is None or self._first_ms > ms:
+        if self.due_ms is None or self.due_ms > now_ms:
             return []
+        ms = now_ms - self._wait_ms
         found = [(call, question) for call, (question, since_ms) in self._found.items() if since_ms <= ms]
         for call, _ in found:
             del self._found[call]
-        self._first_ms = min([since_ms for _, since_ms in self._found.values()], default=None)
+        self.due_ms = self._first_ms()
         return found
 
-    @property
-    def due_ms(self) -> int | None:
-        """When one may have."""
-        return None if self._first_ms is None else self._first_ms + self._wait_ms
+    def _first_ms(self) -> int | None:
+        return min([since_ms + self._wait_ms for _, since_ms in self._found.values()], default=None)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(len(self._found) <= self._limit, "not too many wait")
-        first_ms = min((since_ms for _, since_ms in self._found.values()), default=None)
-        must(first_ms is None or (self._first_ms is not None and self._first_ms <= first_ms), "the first is looked at")
+        first_ms = self._first_ms()
+        must(first_ms is None or (self.due_ms is not None and self.due_ms <= first_ms), "the first is not forgotten")

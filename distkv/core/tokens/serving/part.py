@@ -96,14 +96,13 @@ class TokenPart:
         after, before = token_order(gain.after, token)[:1], token_order(gain.before, token)[:1]
         return after == (self._me,) and before != after
 
-    def serves(self, token: str) -> bool:
-        """Whether all is known that must be known to grant this."""
-        state = self._state
-        if state is None or self._kept.boot:
-            return False
-        mine = state.servers.get(self._me)
-        is_ready = mine is not None and mine.standing is ServerStanding.READY
-        return is_ready and self.is_mine(token) and not (self._kept.gains and self.is_open(token))
+    def serves(self, token: str) -> bool | None:
+        """Whether all is known that must be known to grant this; None: another server is responsible."""
+        state, kept = self._state, self._kept
+        if state is None or state.server_of(token) != self._me:
+            return None
+        is_ready = state.servers[self._me].standing is ServerStanding.READY and not kept.boot
+        return is_ready and not (kept.gains and self.is_open(token))
 
     # -- numbers
 

@@ -16,14 +16,14 @@ class ServingPatience:
 
     def __init__(self, lease_ms: int, now_ms: int) -> None:
         self._lease_ms: Final = lease_ms
-        self._sure_ms = now_ms
-        """When it last could grant; or when it started."""
+        self.sure_ms = now_ms
+        """When it last could grant, or when it started. May be set to a later moment at which it can still."""
         self._has_refused = False
         self._has_refused_sessions = False
         self.is_serving = False
         """Whether it could grant when it was looked at last."""
         self.due_ms: int | None = now_ms + lease_ms
-        """When somebody may have to be refused; only read."""
+        """Not after the moment when somebody has to be refused; only read."""
 
     def go_on(self, now_ms: int, *, may_grant: bool) -> bool:
         """Time passed, or what it may do is another thing; whether it may grant again."""
@@ -34,18 +34,20 @@ class ServingPatience:
 
     def grants(self, now_ms: int) -> None:
         """It may grant now."""
-        self._sure_ms, self.due_ms = now_ms, now_ms + self._lease_ms
+        self.sure_ms, self.due_ms = now_ms, now_ms + self._lease_ms
         self._has_refused = self._has_refused_sessions = False
 
     def run_out(self, now_ms: int) -> bool:
         """Whether those who wait for tokens are to be refused now; that is said once."""
-        is_over = not self._has_refused and now_ms >= self._sure_ms + self._lease_ms
+        is_over = not self._has_refused and now_ms >= self.sure_ms + self._lease_ms
         self._has_refused |= is_over
+        if not self._has_refused:
+            self.due_ms = self.sure_ms + self._lease_ms
         return is_over
 
     def run_out_for_sessions(self, now_ms: int, led_ms: int) -> bool:
         """Whether those who ask the leader are; the same. `led_ms`: until when this node leads, or led."""
-        end_ms = max(self._sure_ms, led_ms) + self._lease_ms
+        end_ms = max(self.sure_ms, led_ms) + self._lease_ms
         is_over = not self._has_refused_sessions and now_ms >= end_ms
         self._has_refused_sessions |= is_over
         if self._has_refused:

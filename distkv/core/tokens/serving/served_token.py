@@ -105,6 +105,8 @@ class ServedToken:
         """Whether the disk has something of it, or will when the last step is there."""
         self.free_ms = 0
         """Until then nobody gets it."""
+        self.has_alarm = False
+        """Whether it is looked at again because time passes."""
 
     # -- reading
 
@@ -255,10 +257,12 @@ class ServedToken:
         grant.replaced = ReplacedData(self.data, self.keeps_data, before, self._write)
         self.data, self.keeps_data = data, keeps
 
-    def end_data(self) -> None:
-        """Data ends with the last holder, unless who wrote it said that it is to stay (docs/protocol, TOKEN-20)."""
+    def settled(self) -> TokenRecord | None:
+        """After a change: as it is kept on the disk; None: nothing is. Data ends with the last holder, unless who wrote
+        it said that it is to stay (docs/protocol, TOKEN-20)."""
         if not self.grants and not self.keeps_data:
             self.data = None
+        return self.record() if self.grants or self.lost or self.data is not None else None
 
     def undo_data(self, grant: Grant) -> None:
         """Nobody heard of the grant, so it brought nothing. Who shares the token may have written data since, perhaps

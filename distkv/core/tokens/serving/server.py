@@ -58,6 +58,7 @@ from distkv.wire.token_slots import decode_part, decode_token
 POSITION_BITS: Final = 20
 """By so many bits the positions of watches of one start are apart from those of the next."""
 AGAIN_MS: Final = 500
+NEVER_MS: Final = 1 << 62
 ServingPurpose: TypeAlias = TellLoss | AskHolding | Giving
 """What a server asks others for."""
 
@@ -83,8 +84,8 @@ class TokenServing:
         self._parked: Final = ParkedQuestions(settings.tokens_max, settings.lease_ms)
         self._patience: Final = ServingPatience(settings.lease_ms, now_ms)
         self._leader: Final = LeaderAsked(questions)
-        self._due_ms: int | None = None
-        """Before that there is nothing to do, while the authority is the same; None: there may be."""
+        self.due_ms: int | None = None
+        """Before that there is nothing to do, while the authority is the same; None: that is not known. Only read."""
 
     def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
         """What was durable when this node ended.
@@ -105,7 +106,7 @@ class TokenServing:
 
     def serves(self, token: str, now_ms: int) -> bool:
         """Whether it may grant this now."""
-        return self._turns.begin(now_ms).may_grant and self._part.serves(token)
+        return self._turns.begin(now_ms).may_grant and bool(self._part.serves(token))
 
     def served(self, token: str) -> ServedToken:
         """A token as it is known here, which is not to be changed."""
@@ -115,18 +116,19 @@ class TokenServing:
     def claims(self) -> int:
         return self._own_part.claims
 
-    def wake_ms(self) -> int | None:
-        """When it wants to be woken, if nothing happens before."""
-        return self._due_ms
-
-    def go_on(self, now_ms: int, wall: float | None = None) -> TokenMap:
-        """Time passed, or the authority has changed, or somebody asked something; what is known of the servers. `wall`:
-        what the clock on the wall says, for people."""
-        turns, state = self._turns, self._authority.effective
+    def go_on(self, now_ms: int, wall: float | None = None, *, is_as_agreed: bool = False) -> TokenMap:
+        """Time passed, or something happened; what is known of the servers. `wall`: what the clock on the wall says.
+        `is_as_agreed`: only time has changed what the authority allows since the last call."""
+        turns, authority, due_ms = self._turns, self._authority, self.due_ms
         turns.wall = turns.wall if wall is None else wall
-        turn = turns.begin(now_ms)
+        is_due = due_ms is None or now_ms >= due_ms
+        if is_as_agreed and not is_due and now_ms < turns.sure_ms:
+            if self._patience.is_serving:
+                self._patience.sure_ms = now_ms
+            return turns.map
+        turn, state = turns.begin(now_ms), authority.effective
         is_as_before = state is turns.state and turn.may_grant == self._patience.is_serving
-        if not is_as_before or self._sessions.is_behind(now_ms) or self._due_ms is None or now_ms >= self._due_ms:
+        if is_due or not is_as_before or self._sessions.is_behind(now_ms):
             if state is not None and state is not turns.state:
                 turn = self._follow(state, now_ms)
             elif turns.state is not None:
@@ -134,16 +136,20 @@ class TokenServing:
             self._do_what_is_due(turn)
         elif turn.may_grant:
             self._patience.grants(now_ms)
+        ends = [ms for ms in (authority.grants_until_ms, authority.leads_until_ms) if ms > now_ms]
+        turns.sure_ms = min(ends, default=NEVER_MS)
         return turn.map
 
     def note_due(self, now_ms: int) -> None:
         """The step is over."""
         turns = self._turns
-        self._due_ms = earliest(
-            self._grants.due_ms, self._sessions.due_ms, self._own_part.due_ms, self._parked.due_ms,
-            self._leader.again_ms, turns.quiet_ms if now_ms < turns.quiet_ms else None,
-            None if turns.state is None else self._patience.due_ms,
-        )  # fmt: skip
+        if turns.are_any:
+            turns.are_any = False
+            self.due_ms = earliest(
+                self._grants.alarms.first_ms, self._sessions.due_ms, self._own_part.survey.due_ms, self._parked.due_ms,
+                self._leader.again_ms, turns.quiet_ms if now_ms < turns.quiet_ms else None,
+                None if turns.state is None else self._patience.due_ms,
+            )  # fmt: skip
 
     # -- what nodes ask
 
@@ -192,12 +198,13 @@ class TokenServing:
             else:
                 self._park(call, question, since_ms, turn)
         elif isinstance(question, AboutToken):
-            if not self._part.is_mine(question.request.token):
+            serves = self._part.serves(question.request.token)
+            if serves is None:
                 turn.answer(call, AskElsewhere(turn.map))
             elif session is not None and session not in state.sessions:
                 turn.answer(call, SessionExpiredError(f"the session {session} is over: open another one"))
             else:
-                self._about(call, question, since_ms, turn)
+                self._about(call, question, since_ms, turn, serves=serves and turn.may_grant)
         elif not isinstance(question, LeaderQuestion):
             self._ask_server(call, question, turn)
         elif state.leader != self._settings.me and not self._sessions.leads(turn.now_ms):
@@ -228,16 +235,17 @@ class TokenServing:
             case _:
                 assert_never(question)
 
-    def _about(self, call: CallKey, question: AboutToken, since_ms: int, turn: ServingTurn) -> None:
+    def _about(self, call: CallKey, question: AboutToken, since_ms: int, turn: ServingTurn, *, serves: bool) -> None:
+        """`serves`: whether the token may be granted now."""
         request, grants = question.request, self._grants
         if isinstance(request, TokenAcquire) and not grants.holds(request.session, request.token):
-            grants.acquire(call, request, since_ms, turn)
-        elif not (turn.may_grant and self._part.serves(request.token)):
+            grants.acquire(call, request, since_ms, turn, serves=serves)
+        elif not serves:
             if isinstance(request, TokenAcquire):
                 grants.wanted(request.session, request.token, turn.now_ms)
             self._park(call, question, since_ms, turn)  # what is held may turn out not to be: a survey may be under way
         elif isinstance(request, TokenAcquire):
-            grants.acquire(call, request, since_ms, turn)
+            grants.acquire(call, request, since_ms, turn, serves=serves)
         elif isinstance(request, TokenRelease):
             released = grants.release(request.session, request.token, request.fence, turn)
             turn.answer(call, released, waits=must_wait(request))
@@ -318,9 +326,8 @@ class TokenServing:
         if self._patience.go_on(now_ms, may_grant=turn.may_grant):
             self._grants.grant_waiting(turn)
             self._ask_parked(turn)
-        for doubt in self._grants.take_unsure(now_ms):
+        for doubt in self._grants.woken(turn):
             self._leader.ask(doubt, self._turns.leader, now_ms)
-        self._grants.woken(turn)
         self._refuse_late(turn)
         self._end(turn)
 

@@ -38,12 +38,8 @@ class ServerChange:
     def __init__(self, authority: Authority) -> None:
         self._authority: Final = authority
         self._waiting: Final = dict[CallKey, ChangeWaiting]()
-        self._look_ms = 0
-
-    @property
-    def due_ms(self) -> int | None:
-        """When it is looked next."""
-        return self._look_ms if self._waiting else None
+        self.due_ms: int | None = None
+        """When it is looked next; None: nobody waits. Only read."""
 
     def asked(self, call: CallKey, question: ChangeServers, turn: ServingTurn) -> None:
         """Somebody wants another list."""
@@ -51,7 +47,7 @@ class ServerChange:
             turn.answer(call, BusyError(f"{CHANGES_MAX} wait for a change of the token servers: ask again later"))
             return
         self._waiting[call] = ChangeWaiting(question, turn.now_ms + question.wait_ms)
-        self._look_ms = turn.now_ms
+        self.due_ms = turn.now_ms
 
     def call_gone(self, call: CallKey) -> None:
         """Nobody waits for the answer."""
@@ -66,14 +62,14 @@ class ServerChange:
     def answer_due(self, turn: ServingTurn, *, leads: bool) -> None:
         """Time passed, or the authority has changed."""
         now_ms = turn.now_ms
-        if not self._waiting or now_ms < self._look_ms:
+        if self.due_ms is None or now_ms < self.due_ms:
             return
-        self._look_ms = now_ms + LOOK_MS
         for call, waiting in list(self._waiting.items()):
             result = self._result(waiting, now_ms) if leads else None
             if result is not None:
                 del self._waiting[call]
                 turn.answer(call, result)
+        self.due_ms = now_ms + LOOK_MS if self._waiting else None
 
     def _result(self, waiting: ChangeWaiting, now_ms: int) -> TokenResult | None:
         servers = waiting.question.servers

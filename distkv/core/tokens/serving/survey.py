@@ -58,6 +58,8 @@ class Survey:
         self._version = 0
         self._free_ms = 0
         """Before that it does not end."""
+        self.due_ms: int | None = None
+        """When it may be over because time passed; only read."""
 
     @property
     def is_open(self) -> bool:
@@ -79,10 +81,12 @@ class Survey:
         for session, claim in self._claims.items():
             if claim.version >= version:
                 self._waiting.pop(session, None)
+        self._note_due()
 
     def stop(self) -> None:
         """Nothing has to be found out any more."""
         self._waiting = None
+        self._note_due()
 
     def claimed(self, session: str, claim: SessionClaim) -> CallKey | None:
         """A session says what it holds; the call of an older claim, which is of no use now.
@@ -98,6 +102,7 @@ class Survey:
         self._claims[session] = claim
         if self._waiting is not None and claim.version >= self._version:
             self._waiting.pop(session, None)
+            self._note_due()
         return None if old is None else old.call
 
     def ended(self, session: str, now_ms: int) -> None:
@@ -106,6 +111,7 @@ class Survey:
         if self._waiting is not None and session in self._waiting:
             del self._waiting[session]
             self._free_ms = max(self._free_ms, now_ms + self._lock_delay_ms)
+            self._note_due()
 
     def call_gone(self, call: CallKey) -> None:
         """The claim of this call is forgotten, so it is waited for again: another one comes, or the session ends."""
@@ -113,11 +119,7 @@ class Survey:
             del self._claims[session]
             if self._waiting is not None and session in self._open:
                 self._waiting[session] = None
-
-    @property
-    def due_ms(self) -> int | None:
-        """When it may be over because time passed."""
-        return self._free_ms if self._waiting is not None and not self._waiting else None
+                self._note_due()
 
     def is_over(self, now_ms: int) -> bool:
         """Whether all has been found out."""
@@ -142,6 +144,9 @@ class Survey:
         for session in found:
             del self._claims[session]
         return list(found.values())
+
+    def _note_due(self) -> None:
+        self.due_ms = self._free_ms if self._waiting is not None and not self._waiting else None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -8,7 +8,7 @@ Invariant: as `grants` says after each change of a token; a session without any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from distkv.core.tokens.serving.served_token import ServedToken
@@ -20,12 +20,8 @@ class TokenIndex:
 
     def __init__(self) -> None:
         self._by_session: Final = dict[str, dict[str, None]]()
-        self._losing: Final = dict[str, ServedToken]()
-
-    @property
-    def losing(self) -> Iterable[ServedToken]:
-        """Those that were taken from sessions which may not know it."""
-        return self._losing.values()
+        self.losing: Final = dict[str, ServedToken]()
+        """By name: those that were taken from sessions which may not know it. Only read."""
 
     def sessions(self) -> list[str]:
         """All that hold something, lost it, or wait for it."""
@@ -56,9 +52,9 @@ class TokenIndex:
     def note_losses(self, token: ServedToken) -> None:
         """They may be others than before."""
         if token.lost:
-            self._losing[token.name] = token
+            self.losing[token.name] = token
         else:
-            self._losing.pop(token.name, None)
+            self.losing.pop(token.name, None)
 
     def check(self, tokens: Mapping[str, ServedToken]) -> None:
         """
@@ -68,5 +64,5 @@ class TokenIndex:
         here = {(session, name) for name, token in tokens.items() for session in token.sessions()}
         known = {(session, name) for session, names in self._by_session.items() for name in names}
         must(here == known, "all are found")
-        must({name for name, token in tokens.items() if token.lost} == self._losing.keys(), "all losses are found")
+        must({name for name, token in tokens.items() if token.lost} == self.losing.keys(), "all losses are found")
         must(all(self._by_session.values()), "no session is in it without a token")

@@ -14,8 +14,8 @@ import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.effects import SlotWrite, TokenEffects
-from distkv.core.tokens.known_servers import OwnMap
+from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.known_servers import OwnMap, map_of
 from distkv.core.tokens.state import TokenState
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import TellLoss, TokenMap, TokenResult
@@ -48,7 +48,7 @@ class ServingTurn:
     nodes: AnswersNodes
     effects: TokenEffects
     touched: dict[str, None] = attrs.field(factory=dict)
-    """The tokens that have changed, the last one last; of them watches are told."""
+    """The tokens that have changed; of them watches are told."""
     losses: list[TellLoss] = attrs.field(factory=list)
     """What the leader is to tell sessions: that a token was taken from them."""
 
@@ -56,18 +56,9 @@ class ServingTurn:
         """Answer a node. `waits`: see `Tell`."""
         self.nodes.answer(call, result, self.changed, waits=waits)
 
-    def touch(self, token: str) -> None:
-        """It has changed."""
-        self.touched.pop(token, None)
-        self.touched[token] = None
-
     def withdraw(self, call: CallKey) -> None:
         """What a call was answered is not true any more."""
         self.nodes.withdraw(call)
-
-    def keep(self, key: str, value: bytes | None) -> None:
-        """Keep a value on the disk; None: not any more."""
-        self.effects.slots.append(SlotWrite(key, value))
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting."""
@@ -85,11 +76,17 @@ class ServingTurns:
         self.quiet_ms = now_ms
         """Before that nothing is granted: who waited asks again, and what is on its way arrives."""
         self.wall = 0.0
+        self.sure_ms = 0
+        """Until then what it may do changes by what the servers agree on only."""
+        self.are_any = True
+        """Whether one began since that was last said to be false."""
+        self.map = map_of(None, me, is_sure=False)
+        """What the last one had."""
         self._me: Final = me
         self._authority: Final = authority
         self._nodes: Final = nodes
         self._effects: Final = effects
-        self._map: Final = OwnMap(me)
+        self._own_map: Final = OwnMap(me)
 
     @property
     def leader(self) -> NodeName:
@@ -100,5 +97,6 @@ class ServingTurns:
         """Something happens."""
         is_sure = now_ms < self._authority.grants_until_ms
         changed = 0 if self.state is None else self.state.changed
-        map, may_grant = self._map.of(self.state, is_sure=is_sure), is_sure and self.quiet_ms <= now_ms
-        return ServingTurn(now_ms, self.wall, may_grant, changed, map, self._nodes, self._effects)
+        self.map, self.are_any = self._own_map.of(self.state, is_sure=is_sure), True
+        may_grant = is_sure and self.quiet_ms <= now_ms
+        return ServingTurn(now_ms, self.wall, may_grant, changed, self.map, self._nodes, self._effects)
