@@ -23,6 +23,7 @@ from distkv.model.event import Event, Kind, Link, NodeName, first_tick, is_above
 from distkv.model.fence import NO_FENCE
 from distkv.model.invariant import must
 from distkv.model.ledger import Ledger
+from distkv.model.service_paths import service_key
 from distkv.model.tick_ranges import TickRanges, without
 from distkv.model.tree import Tree
 from distkv.wire.message import TickMaps, Tombstone
@@ -233,8 +234,8 @@ def outlives(tree: Tree, stones: Iterable[Tombstone]) -> Iterator[Link]:
 
 def _may_go(event: Event) -> bool:
     """Whether a deletion is forgotten at all. One with a fence is not: it is the floor for what is written late, and
-    for what is written anew (docs/protocol, FENCE-5)."""
-    return not event.path.is_reserved and event.fence is NO_FENCE
+    for what is written anew (docs/protocol, FENCE-5). Of the system's own paths those are that services delete."""
+    return event.fence is NO_FENCE and (not event.path.is_reserved or service_key(event.path) is not None)
 
 
 def _is_below(event: Event, stone: Tombstone) -> bool:

@@ -8,16 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from distkv.core.conditions import next_fence
 from distkv.core.ground.data import Data
 from distkv.core.ground.slots import Slots
+from distkv.core.ground.turn import EntryWritten
 from distkv.core.node import Node
 from distkv.core.registry import service_path
 from distkv.core.tree_part import TreePart
 from distkv.core.turn import Turn
 from distkv.core.update import Store
+from distkv.errors import NotReadyError, RequestError
 from distkv.model.event import Kind, NodeName
+from distkv.model.fence import NO_FENCE
+from distkv.model.path import Path
+from distkv.model.service_paths import service_key
+from distkv.wire.announcing import FENCES, GROUND
 from distkv.wire.edges import FrameNumbers
+from distkv.wire.value_requests import SetValue
 from distkv.wire.values import check_value
+
+NAMED_MAX: Final = 5
+"""So many nodes are named in a message."""
 
 
 class NodeFooting:
@@ -27,6 +38,8 @@ class NodeFooting:
         self._node: Final = node
         self._tree: Final = tree
         self.heard: Final = tree.heard
+        self._know_fences: Final = set[tuple[NodeName, int]]()
+        """The nodes that announced that they know fences of services, since this start, each with its life."""
 
     @property
     def me(self) -> NodeName:
@@ -84,16 +97,41 @@ class NodeFooting:
             registry.service_changes = {}
         return found or ()
 
-    def write(self, service: str, key: str, value: bytes | None, turn: Turn) -> None:
-        store, path = self._node.store, service_path(service, key)
+    def write(self, service: str, written: EntryWritten, turn: Turn) -> None:
+        store, path, value = self._node.store, service_path(service, written.key), written.value
         if value is not None:
             check_value(value)
+        if written.fence is not None:
+            self._check_fences(path)
         entry = store.tree.get(path)
-        if value is None and (entry is None or entry.head.kind is not Kind.SET):
+        head, here = (None, NO_FENCE) if entry is None else (entry.head, entry.head.fence)
+        fence = next_fence(SetValue(0, path, value, fence=written.fence), head)
+        if value is None and (head is None or head.kind is not Kind.SET) and fence == here:
             return
         self._node.begin_life_if_due(turn)
         kind = Kind.DELETE if value is None else Kind.SET
-        self._node.publish(store.write(path, kind, value or b"", turn.wall, entry), turn)
+        self._node.publish(store.write(path, kind, value or b"", turn.wall, entry, fence=fence), turn)
+
+    # -- inside
+
+    def _check_fences(self, path: Path) -> None:
+        """An event with a fence below a service's path stops a node of a release that does not know such.
+
+        Raises:
+            RequestError: there can be no fence at this path, now or ever.
+        """
+        if service_key(path) is None:
+            raise RequestError(f"{path} has no key: only entries of a service that have one may have a fence")
+        nodes = self._node.store.registry.nodes
+        for name, announced in self._tree.announced.items():
+            if name in nodes and announced.services.get(GROUND) == FENCES:
+                self._know_fences.add((name, nodes[name].life))
+        lacking = [name for name in self._node.store.others() if (name, nodes[name].life) not in self._know_fences]
+        if lacking:
+            raise NotReadyError(
+                f"{', '.join(lacking[:NAMED_MAX])} did not announce yet that fences of services are known there:"
+                " try again when each registered node is up, and of a release that knows them"
+            )
 
 
 class ServiceFields:

@@ -22,10 +22,11 @@ import attrs
 from distkv.model.event import Event, NodeName, is_above
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
+from distkv.model.service_paths import SERVICE_NAMES
 from distkv.model.tick_ranges import TickRanges
 from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import HistoryRow
-from distkv.wire.hidden import SERVICE_NAMES, is_hidden, without_content
+from distkv.wire.hidden import is_hidden, without_content
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record, encode_record
 from distkv.wire.states import is_key_below, path_key

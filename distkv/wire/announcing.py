@@ -18,6 +18,10 @@ from distkv.wire.values import check_nesting
 
 ANNOUNCE: Final = "announce"
 """The service whose frames these are."""
+GROUND: Final = "ground"
+"""What the ground of services adds stands under this name, which no service has."""
+FENCES: Final = {"fences": 1}
+"""A node that announces this knows fences of entries of services (docs/protocol, FENCE-8)."""
 COUNT_MAX: Final = 2**31 - 1
 LEVEL_MAX: Final = 64
 BYTES_MAX: Final = 4096

@@ -12,6 +12,7 @@ from typing import Final
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import TOCK_HEARD_MAX, Chain, Event, Kind, Tock, new_event
 from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence, is_token_name
+from distkv.model.service_paths import service_key
 from distkv.wire.fields import (
     Fields,
     bad,
@@ -103,7 +104,7 @@ def make_event(
             check_value(raw)
     except RequestError as error:
         raise DecodeError(str(error), error.code) from None
-    if fence is not NO_FENCE and where.is_reserved:
+    if fence is not NO_FENCE and where.is_reserved and service_key(where) is None:
         raise bad("fence", "absent where a path is the system's own", list(fence))
     if type(raw) is not bytes:
         if ttl is not None:

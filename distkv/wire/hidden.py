@@ -10,27 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Final
 
 from distkv.errors import ForbiddenError
 from distkv.model.event import Event, Kind, new_event
 from distkv.model.path import Path
+from distkv.model.service_paths import service_key
 from distkv.wire.services import ServiceForm, forms
-
-SERVICE_NAMES: Final = (None, "service")
-"""With these begin the paths of services."""
 
 
 def is_hidden(path: Path) -> bool:
     """Whether no client may know what stands there, nor that something does."""
-    if not path.is_reserved:
+    found = service_key(path)
+    if found is None:
         return False
-    names = path.names
-    if len(names) <= len(SERVICE_NAMES) + 1 or names[: len(SERVICE_NAMES)] != SERVICE_NAMES:
-        return False
-    service, key = names[len(SERVICE_NAMES) : len(SERVICE_NAMES) + 2]
+    service, key = found
     hides = _rules(forms()).get(service)
-    return hides is not None and isinstance(key, str) and hides(key)
+    return hides is not None and hides(key)
 
 
 def refuse_hidden(path: Path) -> None:
@@ -49,5 +44,5 @@ def without_content(event: Event) -> Event:
 
 
 @cache
-def _rules(some: tuple[ServiceForm, ...]) -> Mapping[object, Callable[[str], bool]]:
+def _rules(some: tuple[ServiceForm, ...]) -> Mapping[str, Callable[[str], bool]]:
     return {form.name: form.hides for form in some if form.hides is not None}

@@ -6,6 +6,7 @@ from tests.mutants.broken import broken
 
 _GROUND = "tests/unit/core/test_ground.py"
 _SERVICES = "tests/unit/core/test_services.py"
+_FENCES = "tests/node/test_service_fences.py"
 _HIDDEN = "tests/node/test_hidden.py"
 _ASKS = "tests/unit/core/test_own_asks.py"
 _ROUTES = "tests/property/test_routes.py"
@@ -14,6 +15,38 @@ _NODE_ROUTES = "tests/unit/core/test_node_routes.py"
 _NOTES = "tests/unit/sim/test_node_routes.py"
 
 GROUNDS = (
+    broken(
+        "fence-before-all-know-it",
+        "no service writes under a fence before every node announced that it knows that",
+        "core/node_footing.py",
+        "            self._check_fences(path)\n",
+        "            pass\n",
+        _FENCES,
+    ),
+    broken(
+        "fence-of-another-life",
+        "a node announces for one life",
+        "core/node_footing.py",
+        "if (name, nodes[name].life) not in self._know_fences]",
+        "if name not in dict(self._know_fences) and nodes is None]",
+        _FENCES,
+    ),
+    broken(
+        "entry-without-its-fence",
+        "an entry is written with its fence",
+        "core/node_footing.py",
+        "turn.wall, entry, fence=fence), turn)",
+        "turn.wall, entry), turn)",
+        _FENCES,
+    ),
+    broken(
+        "entries-kept-for-ever",
+        "what services deleted is forgotten as other deletions are",
+        "core/deletion.py",
+        "(not event.path.is_reserved or service_key(event.path) is not None)",
+        "not event.path.is_reserved",
+        "tests/unit/core/test_deletion.py",
+    ),
     broken(
         "hidden-in-a-tree",
         "a tree leaves out what is hidden",

@@ -13,6 +13,7 @@ from distkv.core.ground.data import Data
 from distkv.core.ground.frames import AnnouncedFields
 from distkv.core.ground.machine import Entries
 from distkv.core.ground.slots import Slots
+from distkv.core.ground.turn import EntryWritten
 from distkv.core.turn import Turn
 from distkv.model.event import NodeName
 from distkv.wire.edges import FrameNumbers
@@ -78,8 +79,8 @@ class Footing(Protocol):
         """Of which services (the first of each pair) which entries (the second) may have changed since the last time;
         the first time it is none."""
 
-    def write(self, service: str, key: str, value: bytes | None, turn: Turn) -> None:
-        """Write an entry, or delete it, as an ordinary event of the store.
+    def write(self, service: str, written: EntryWritten, turn: Turn) -> None:
+        """Write an entry of a service, or delete it, as an ordinary event of the store.
 
         Raises:
             RequestError: it is refused, and nothing is changed.

@@ -425,7 +425,7 @@ class Services:
     def _write(self, mounted: Mounted, written: EntryWritten, turn: Turn) -> None:
         self._has_written = True
         try:
-            self._footing.write(mounted.name, written.key, written.value, turn)
+            self._footing.write(mounted.name, written, turn)
         except RequestError as error:
             mounted.calls.reply(Replied(written.purpose, error))
 

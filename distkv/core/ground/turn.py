@@ -18,6 +18,7 @@ from distkv.core.ground.calls import CallKey
 from distkv.core.ground.data import Data, check_row, row_size
 from distkv.core.ready import Answer, Note, ServiceQuestion, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
+from distkv.model.fence import Fence
 from distkv.wire.announcing import checked_fields
 from distkv.wire.edges import FRAME_BYTES_MAX
 
@@ -50,6 +51,7 @@ class EntryWritten:
     key: str
     value: bytes | None
     purpose: object = None
+    fence: Fence | None = None
 
 
 @attrs.frozen(slots=True)
@@ -240,15 +242,20 @@ class ServiceTurn:
         nobody."""
         self.effects.append(WorkWanted(job, purpose))
 
-    def write(self, key: str, value: bytes, purpose: object = None) -> None:
+    def write(self, key: str, value: bytes, purpose: object = None, fence: Fence | None = None) -> None:
         """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the
         service's path; empty: that path. The value is packed. A write that is refused comes back as
-        `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`."""
-        self.effects.append(EntryWritten(key, value, purpose))
+        `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`.
 
-    def delete(self, key: str, purpose: object = None) -> None:
-        """Delete such an entry."""
-        self.effects.append(EntryWritten(key, None, purpose))
+        With the fence of a token (its base does not matter) it is refused as `fenced` if the entry has a higher one, or
+        that of another token; without, if a token holds the entry. It is refused as `not_ready` until every registered
+        node has announced that it knows fences of services."""
+        self.effects.append(EntryWritten(key, value, purpose, fence))
+
+    def delete(self, key: str, purpose: object = None, fence: Fence | None = None) -> None:
+        """Delete such an entry. What is deleted under a fence is never forgotten (FENCE-5): who deletes much under
+        fences writes that it is free instead."""
+        self.effects.append(EntryWritten(key, None, purpose, fence))
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting, under a stable id."""

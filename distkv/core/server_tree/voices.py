@@ -15,7 +15,7 @@ from distkv.core.server_tree.parents import TreePeer
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
-from distkv.wire.announcing import Announcement, decode_announcement, fitting
+from distkv.wire.announcing import FENCES, GROUND, Announcement, decode_announcement, fitting
 from distkv.wire.edges import TreeFrame
 
 SILENT_ANNOUNCES: Final = 3
@@ -49,7 +49,7 @@ class OwnVoice:
 
     def said_fields(self) -> dict[str, Mapping[str, object]]:
         """What is announced of services, as far as an announcement has room for it."""
-        return fitting(self.fields)
+        return {GROUND: FENCES, **fitting(self.fields)}
 
     def change(self, service: str, fields: Mapping[str, object] | None, now_ms: int) -> None:
         """A service adds this from now on; None: nothing. It is announced soon, and not too often."""

@@ -10,7 +10,8 @@ import random
 import pytest
 
 from distkv.core.deletion import BATCH, LOOKED_AT, Deletion, outlives
-from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
+from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock, new_event
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
@@ -260,9 +261,18 @@ def test_after_a_restart_wall_clocks_tell_the_age_and_never_more_than_all_of_it_
     assert deletion.due_count == 2
 
 
-def test_system_paths_are_never_forgotten() -> None:
-    mine = tree_of(event("a", 1, 2, path=Path((None, "x"))))
+@pytest.mark.parametrize("names", [(None, "x"), (None, "service"), (None, "service", "echo"), (None, "node", "a", "b")])
+def test_system_paths_are_never_forgotten(names: tuple[str | None, ...]) -> None:
+    mine = tree_of(event("a", 1, 2, path=Path(names)))
     assert machine(mine).wake_ms() is None
+
+
+@pytest.mark.parametrize("fence", [NO_FENCE, Fence(0, 1, 1, "t")], ids=str)
+def test_what_a_service_deleted_is_forgotten_but_under_a_fence(fence: Fence) -> None:
+    """(docs/protocol, PURGE-3)"""
+    plain = event("a", 1, 2, path=Path((None, "service", "echo", "x")))
+    stone = new_event(plain.path, plain.kind, b"", plain.chain, plain.tock, plain.time, fence=fence)
+    assert (machine(tree_of(stone)).wake_ms() is None) == (fence is not NO_FENCE)
 
 
 def test_paths_that_are_deleted_over_and_over_take_no_more_and_more_room() -> None:

@@ -16,7 +16,15 @@ from distkv.core.ground.frames import Announced, Heard, Lacked, Origin
 from distkv.core.ready import NodeTold, Ready, Wake
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
-from distkv.wire.announcing import ANNOUNCE, FIELDS_BYTES_MAX, Announcement, decode_announcement, encode_announcement
+from distkv.wire.announcing import (
+    ANNOUNCE,
+    FENCES,
+    FIELDS_BYTES_MAX,
+    GROUND,
+    Announcement,
+    decode_announcement,
+    encode_announcement,
+)
 from distkv.wire.edges import FRAME_BYTES_MAX, EdgeItem, FrameNumbers, Join, ServiceFrames, TreeFrame, TreeFrames
 from tests.proof.core.echo.machine import ECHO, Echo
 from tests.unit.core.test_services import A, B, asked, made, serving, step
@@ -68,9 +76,11 @@ def _frames(items: list[EdgeItem]) -> list[TreeFrame]:
 
 
 def _fields(items: list[EdgeItem]) -> list[Mapping[str, object]]:
-    """What is announced of services."""
+    """What is announced of services, but by the ground for all of them."""
     frames = [frame for item in items if isinstance(item, TreeFrames) for frame in item.frames]
-    return [decode_announcement(frame.body).services for frame in frames]
+    found = [dict(decode_announcement(frame.body).services) for frame in frames]
+    assert all(one.pop(GROUND) == FENCES for one in found)
+    return found
 
 
 # -- frames to all

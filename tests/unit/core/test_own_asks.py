@@ -54,7 +54,7 @@ class Scripted(Echo):
         self.does(turn, what)
 
     @property
-    def heard(self) -> list[ServiceInput]:
+    def told(self) -> list[ServiceInput]:
         return [what for _, what in self.inputs]
 
 
@@ -88,11 +88,11 @@ class Asking:
     @property
     def number(self) -> int:
         """Of the last request that the second one heard."""
-        return [what.id for what in self.asked.heard if isinstance(what, ServiceAsked)][-1]
+        return [what.id for what in self.asked.told if isinstance(what, ServiceAsked)][-1]
 
     @property
     def replies(self) -> list[Replied]:
-        return [what for what in self.asker.heard if isinstance(what, Replied)]
+        return [what for what in self.asker.told if isinstance(what, Replied)]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def answering(*results: dict[str, object] | DistkvError) -> Callable[[ServiceTur
 def test_service_asks_another_of_its_node_and_is_replied_for_its_purpose(both: Asking) -> None:
     both.asked.does = answering({"yes": True})
     assert both.ask().answers == []
-    (heard,) = both.asked.heard
+    (heard,) = both.asked.told
     assert isinstance(heard, ServiceAsked)
     assert (heard.request, heard.service) == (REQUEST, ASKED)
     assert both.replies == [Replied(("for", 1), {"yes": True})]
@@ -177,7 +177,7 @@ def test_what_is_withdrawn_is_answered_no_more(both: Asking) -> None:
     number = both.number
     both.asker.does = lambda turn, _: turn.withdraw(("for", 1))
     both.ask(2)
-    assert both.asked.heard[-1] == ServiceWithdrawn(ASKED, number)
+    assert both.asked.told[-1] == ServiceWithdrawn(ASKED, number)
     both.asked.does = lambda turn, _: turn.answer(number, {"yes": True})
     step(both.replica, ServiceAsked(ASKED, 7, {}))
     assert both.replies == []
@@ -200,7 +200,7 @@ def test_what_is_withdrawn_at_once_leaves_nothing(both: Asking, is_answered: boo
     both.asked.does = lambda turn, what: turn.answer(what.id, {}) if isinstance(what, ServiceAsked) else None
     both.ask()
     assert [reply.purpose for reply in both.replies] == ["one"]
-    asked = [what for what in both.asked.heard if isinstance(what, ServiceAsked)]
+    asked = [what for what in both.asked.told if isinstance(what, ServiceAsked)]
     assert len(asked) == (2 if is_answered else 1)
 
 
@@ -220,7 +220,7 @@ def test_refusal_is_the_reply(both: Asking) -> None:
 
 def test_service_that_fails_replies_with_an_error_before_and_after(both: Asking) -> None:
     def fails(_: ServiceTurn, what: ServiceInput) -> None:
-        if isinstance(what, ServiceAsked) and len(both.asked.heard) == 2:
+        if isinstance(what, ServiceAsked) and len(both.asked.told) == 2:
             raise KeyError("nobody foresaw this")
 
     both.asked.does = fails
@@ -239,7 +239,7 @@ def test_service_that_fails_waits_for_nothing_any_more(both: Asking) -> None:
 
     both.asker.does = fails
     both.ask(2)
-    assert both.asked.heard[-1] == ServiceWithdrawn(ASKED, number)
+    assert both.asked.told[-1] == ServiceWithdrawn(ASKED, number)
     both.replica.check()
 
 
@@ -248,7 +248,7 @@ def test_service_asks_when_it_begins_and_the_other_one_has_begun(both: Asking) -
     both.asker.starts = lambda turn: turn.ask(ASKED, REQUEST, "begin")
     both.asked.does = answering({"yes": True})
     both.start()
-    assert [type(what) for what in both.asked.heard] == [ServiceAsked], "its begin would have forgotten it"
+    assert [type(what) for what in both.asked.told] == [ServiceAsked], "its begin would have forgotten it"
     assert both.replies == [Replied("begin", {"yes": True})]
 
 
@@ -279,7 +279,7 @@ def test_services_that_ask_each_other_in_a_circle_come_to_an_end(both: Asking) -
     for now_ms in range(2000, 2010):
         answers += both.wake(now_ms).answers
     assert [type(answer.result) for answer in answers] == [BusyError]
-    assert sum(isinstance(what, ServiceAsked) for what in both.asker.heard) <= ASKS_MAX + 1
+    assert sum(isinstance(what, ServiceAsked) for what in both.asker.told) <= ASKS_MAX + 1
     both.replica.check()
 
 

@@ -81,9 +81,15 @@ def test_a_bad_fence_is_refused_by_name(bad: Any) -> None:
         read_event({**fields, "fenced": {**fields["fenced"], "fence": bad}})  # type: ignore[dict-item]
 
 
-def test_a_fence_on_a_path_of_the_system_is_refused() -> None:
+@pytest.mark.parametrize("path", [(None,), (None, "node", "a"), (None, "service", "x"), (None, "other", "x", "y")])
+def test_a_fence_on_a_path_of_the_system_is_refused(path: tuple[str | None, ...]) -> None:
     with pytest.raises(DecodeError, match="system"):
-        read_event(event_map(fenced(path=(None, "node", "a"))))
+        read_event(event_map(fenced(path=path)))
+
+
+def test_a_fence_on_an_entry_of_a_service_travels() -> None:
+    event = fenced(path=(None, "service", "x", "key"))
+    assert read_event(unpack(pack(event_map(event)))).fence == FENCE
 
 
 @pytest.mark.parametrize("fence", [NO_FENCE, FENCE, LIFTED], ids=repr)

@@ -27,6 +27,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import BadValueError, DistkvError, NotFoundError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.fence import Fence
 from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
 from tests.proof.core.echo.noting import EchoNoting
@@ -149,6 +150,10 @@ class Echo:
             case ServiceAsked(id=id, request={"entry": bytes(value)}):
                 turn.write("", value)
                 turn.answer(id, {"written": True}, is_last=False)
+            case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value), "fence": Fence() as fence}):
+                turn.write(key, value, ("wrote", id), fence)
+            case ServiceAsked(id=id, request={"key": str(key), "fence": Fence() as fence}):
+                turn.delete(key, ("wrote", id), fence)
             case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value)}):
                 turn.write(key, value, ("wrote", id))
             case ServiceAsked(id=id, request={"key": str(key)}):
