@@ -10,7 +10,7 @@ questions under way than there is room for.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 from weakref import WeakSet
@@ -22,7 +22,7 @@ from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
-from distkv.client.event_loop import cancellation_check, loop_check, running_clock, task_starter
+from distkv.client.event_loop import home_loop
 from distkv.client.node_questions import ping
 from distkv.client.pages import Item, Pages
 from distkv.client.protocol import Backoff, Call
@@ -65,10 +65,7 @@ class AsyncConnection:
         self._each_s: Final = _each_s(addresses, reply_s)
         self._line = line
         self._room: Final = room
-        self._clock: Final[Callable[[], float]] = running_clock()
-        self._check_cancelled: Final[Callable[[], Awaitable[None]]] = cancellation_check()
-        self._is_here: Final[Callable[[], bool]] = loop_check()
-        self._start: Final[Callable[[Callable[[], Awaitable[None]]], None]] = task_starter()
+        self._loop: Final = home_loop()
         self._backoff: Final = Backoff.within(reply_s)
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
@@ -101,7 +98,7 @@ class AsyncConnection:
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""
         self.check_closable()
-        if not self._is_here():
+        if not self._loop.is_here():
             return
         try:
             await self._background.end()
@@ -119,11 +116,11 @@ class AsyncConnection:
             RequestError: it is asked in another loop than its own.
             DistkvError: the refusal.
         """
-        if not self._is_here():
+        if not self._loop.is_here():
             self.check_here()
-        await self._check_cancelled()
+        await self._loop.check_cancelled()
         call = Call(question)
-        deadline = self._clock() + self._reply_s + question.wait_s
+        deadline = self._loop.clock() + self._reply_s + question.wait_s
         while True:
             waiter = self._send_nowait(call, deadline) or await self._send(call, deadline)
             await waiter.sleeper.sleep()
@@ -132,7 +129,7 @@ class AsyncConnection:
                 return call.conclude(waiter.answer)
             if waiter.is_late:
                 waiter.line.stop(failures.silent(waiter.line.greeted.name))
-                if self._clock() >= deadline or question.repeat is not Repeat.ANYWHERE:
+                if self._loop.clock() >= deadline or question.repeat is not Repeat.ANYWHERE:
                     raise call.give_up(waiter.line.failure)
             call.lose(waiter.line.failure)
 
@@ -188,24 +185,24 @@ class AsyncConnection:
     async def close_line(self, line: GreetedStream[None]) -> None:
         """May be called again."""
         self.check_closable()
-        if self._is_here():
+        if self._loop.is_here():
             self._lines.discard(line)
             await close(line.stream)
 
     def close_line_soon(self, line: GreetedStream[None]) -> None:
         """Nobody holds it any more. From any thread."""
-        self._start(lambda: self.close_line(line))
+        self._loop.start(lambda: self.close_line(line))
 
     def check_here(self) -> None:
         """Raises RequestError in another loop than its own, whose tasks it could not wake; UnreachableError where it is
         closed as well."""
         self.check_closable()
-        if not self._is_here():
+        if not self._loop.is_here():
             self._need.check(self.name)
 
     def check_closable(self) -> None:
         """Raises RequestError in another loop, unless its own is over, or is that of our parent: then so is this."""
-        if not self._is_here() and not self._need.is_over:
+        if not self._loop.is_here() and not self._need.is_over:
             raise RequestError("this client belongs to another event loop: open one in each, with distkv.open_client")
 
     @property
@@ -224,7 +221,7 @@ class AsyncConnection:
     def now(self) -> float:
         """Seconds, by the clock of its loop. Raises as `check_here`."""
         self.check_here()
-        return self._clock()
+        return self._loop.clock()
 
     def tell_end(self, one: Waking) -> None:
         """Wake it when this is closed."""
@@ -300,7 +297,7 @@ class AsyncConnection:
         Raises:
             UnreachableError, ConnectionLostError: there was none in time.
         """
-        with anyio.move_on_after(deadline - self._clock()):
+        with anyio.move_on_after(deadline - self._loop.clock()):
             while True:
                 while self._line.is_broken:
                     self._need.check(self.name)
@@ -326,7 +323,7 @@ class AsyncConnection:
         """Until when this node may take: who reads leaves time for the others."""
         if question.repeat is not Repeat.ANYWHERE or question.wait_s:
             return deadline
-        return min(deadline, self._clock() + self._each_s)
+        return min(deadline, self._loop.clock() + self._each_s)
 
     async def _connect_again(self) -> None:
         """As soon as somebody needs it; with pauses that grow for as long as somebody does."""

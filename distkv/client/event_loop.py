@@ -14,10 +14,11 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
+import attrs
 from anyio.abc import ByteStream, SocketAttribute
 
 
@@ -37,15 +38,6 @@ def is_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_task())
 
 
-def running_clock() -> Callable[[], float]:
-    """The clock of the loop that runs this, in seconds."""
-    if is_trio():
-        import trio
-
-        return trio.current_time
-    return asyncio.get_running_loop().time
-
-
 def running_task() -> object:
     """The task that runs this."""
     if is_trio():
@@ -55,13 +47,63 @@ def running_task() -> object:
     return asyncio.current_task()
 
 
-def loop_check() -> Callable[[], bool]:
-    """Tells whether whoever asks is run by the loop that runs this."""
-    find: Callable[[], object] = asyncio.get_running_loop
-    if is_trio():
-        import trio
+Work: TypeAlias = Callable[[], Awaitable[None]]
 
-        find = trio.lowlevel.current_trio_token
+
+@attrs.frozen(eq=False)
+class HomeLoop:
+    """The loop that ran `home_loop`, and what its tasks do in its way."""
+
+    clock: Callable[[], float]
+    """In seconds."""
+    is_here: Callable[[], bool]
+    """Whether whoever asks is run by it."""
+    check_cancelled: Work
+    """What a task awaits to be ended here when it is cancelled, without a turn of the loop. That of anyio finds out
+    each time which loop runs, for a microsecond or two."""
+    start: Callable[[Work], None]
+    """Has work done by it, soon, from wherever this is called, such as while garbage is collected. Nothing happens when
+    the loop is over."""
+    new_sleeper: Callable[[], Sleeper]
+    """Makes what its tasks can sleep with."""
+
+
+def home_loop() -> HomeLoop:
+    """The loop that runs this."""
+    return _trio_loop() if is_trio() else _asyncio_loop()
+
+
+def _trio_loop() -> HomeLoop:
+    import trio
+
+    token = trio.lowlevel.current_trio_token()
+
+    def start(work: Work) -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(trio.lowlevel.spawn_system_task, work)
+
+    is_here = _check_of(trio.lowlevel.current_trio_token)
+    return HomeLoop(trio.current_time, is_here, trio.lowlevel.checkpoint_if_cancelled, start, TrioSleeper)
+
+
+def _asyncio_loop() -> HomeLoop:
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[None]]()
+
+    def begin(work: Work) -> None:
+        task = asyncio.ensure_future(work(), loop=loop)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def start(work: Work) -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(begin, work)
+
+    is_here = _check_of(asyncio.get_running_loop)
+    return HomeLoop(loop.time, is_here, anyio.lowlevel.checkpoint_if_cancelled, start, AsyncioSleeper)
+
+
+def _check_of(find: Callable[[], object]) -> Callable[[], bool]:
+    """Tells whether the loop that is found is the one that runs this."""
     loop = find()
 
     def is_here() -> bool:
@@ -71,50 +113,6 @@ def loop_check() -> Callable[[], bool]:
             return False
 
     return is_here
-
-
-def task_starter() -> Callable[[Callable[[], Awaitable[None]]], None]:
-    """Has work done by the loop that runs this, soon, from wherever it is called, such as while garbage is collected.
-    Nothing happens when the loop is over."""
-    if is_trio():
-        import trio
-
-        token = trio.lowlevel.current_trio_token()
-
-        def start_in_trio(work: Callable[[], Awaitable[None]]) -> None:
-            with suppress(trio.RunFinishedError):
-                token.run_sync_soon(trio.lowlevel.spawn_system_task, work)
-
-        return start_in_trio
-    loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[None]]()
-
-    def begin(work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.ensure_future(work(), loop=loop)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    def start(work: Callable[[], Awaitable[None]]) -> None:
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(begin, work)
-
-    return start
-
-
-def cancellation_check() -> Callable[[], Awaitable[None]]:
-    """What a task of the loop that runs this awaits to be ended here when it is cancelled, without a turn of the loop.
-
-    anyio's finds out each time which loop runs, for a microsecond or two.
-    """
-    if is_trio():
-        import trio
-
-        return trio.lowlevel.checkpoint_if_cancelled
-    return anyio.lowlevel.checkpoint_if_cancelled
-
-
-def new_sleeper_kind() -> Callable[[], Sleeper]:
-    """Makes what tasks of the loop that runs this can sleep with."""
-    return TrioSleeper if is_trio() else AsyncioSleeper
 
 
 def plain_socket(stream: ByteStream) -> socket.socket:

@@ -16,7 +16,7 @@ at the times of all.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
@@ -24,7 +24,7 @@ import anyio
 from distkv.client import failures
 from distkv.client.addresses import Address
 from distkv.client.async_stream import RECEIVE_BYTES, GreetedStream, close, open_first
-from distkv.client.event_loop import Sleeper, attend, new_sleeper_kind, plain_socket, running_clock
+from distkv.client.event_loop import Sleeper, attend, home_loop, plain_socket
 from distkv.client.questions import Answer, Question
 from distkv.client.side_tasks import side_tasks
 from distkv.errors import DistkvError, PeerError, UnreachableError
@@ -83,8 +83,7 @@ class SharedLine:
         self._room: Final = room
         self._patience_s: Final = patience_s
         self._conversation: Final = greeted.conversation
-        self._clock: Final[Callable[[], float]] = running_clock()
-        self._new_sleeper: Final[Callable[[], Sleeper]] = new_sleeper_kind()
+        self._loop: Final = home_loop()
         self._socket: Final[socket.socket] = plain_socket(greeted.stream)
         self._outgoing: list[bytes] = []
         self._is_burst = False  # whether several answers came at once, after which several ask at once again
@@ -103,7 +102,7 @@ class SharedLine:
         """Send a question, or leave it to be sent soon. Its answer or the break wakes the waiter, or the deadline."""
         conversation = self._conversation
         is_alone = not (self._is_burst or conversation.open_count or self._outgoing or self._rest)
-        waiter = Waiter(self, self._new_sleeper(), deadline)
+        waiter = Waiter(self, self._loop.new_sleeper(), deadline)
         data = conversation.ask(question, waiter)
         if is_alone:
             data = data[self._send(data) :]
@@ -201,7 +200,7 @@ class SharedLine:
         while True:
             await self._has_waiters.wait()
             while waiters := self._conversation.waiting():
-                now = self._clock()
+                now = self._loop.clock()
                 for waiter in waiters:
                     if waiter.deadline <= now:
                         waiter.give_up()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from distkv.client.event_loop import attend, is_trio, new_sleeper_kind, plain_socket, running_clock
+from distkv.client.event_loop import attend, home_loop, is_trio, plain_socket
 from tests.unit.client.scripted_server import open_server
 from tests.unit.client.shells import DEADLINE_S, LOOPS, running_loop
 
@@ -33,11 +33,11 @@ async def test_loop_that_runs_is_told_and_its_clock_is_taken(anyio_backend: str)
     assert running_loop() == anyio_backend
     assert is_trio() == (anyio_backend == "trio")
     before = anyio.current_time()
-    assert before <= running_clock()() <= anyio.current_time()
+    assert before <= home_loop().clock() <= anyio.current_time()
 
 
 async def test_sleep_ends_when_another_task_wakes_it() -> None:
-    sleeper = new_sleeper_kind()()
+    sleeper = home_loop().new_sleeper()
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sleeper.sleep)
@@ -47,14 +47,14 @@ async def test_sleep_ends_when_another_task_wakes_it() -> None:
 
 
 async def test_sleep_that_was_ended_before_it_began_ends_at_once() -> None:
-    sleeper = new_sleeper_kind()()
+    sleeper = home_loop().new_sleeper()
     sleeper.wake()
     with anyio.fail_after(DEADLINE_S):
         await sleeper.sleep()
 
 
 async def test_wake_after_a_sleep_was_cancelled_does_nothing() -> None:
-    sleeper = new_sleeper_kind()()
+    sleeper = home_loop().new_sleeper()
     with anyio.CancelScope() as scope:
         scope.cancel()
         await sleeper.sleep()
