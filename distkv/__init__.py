@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from distkv.errors import TooLargeError as TooLarge
     from distkv.errors import UngrantedError as Ungranted
     from distkv.errors import UnknownActionError as UnknownAction
+    from distkv.errors import UnknownOutcomeError as UnknownOutcome
     from distkv.errors import UnreachableError as Unreachable
     from distkv.errors import ValueMismatchError as ValueMismatch
     from distkv.model.event import tick_text
@@ -112,6 +113,7 @@ __all__ = [
     "TooLarge",
     "Ungranted",
     "UnknownAction",
+    "UnknownOutcome",
     "Unreachable",
     "UpToDate",
     "ValueMismatch",
