@@ -13,7 +13,7 @@ import attrs
 from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.wire import packing
-from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared, whole_number
+from distkv.wire.request_fields import COUNT_FROM_1, FLAG, NODE, FieldKind, declared, whole_number
 from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceItems, ServiceReply, ServiceRequest
 
@@ -53,6 +53,15 @@ class EchoSeal(ServiceRequest):
 
     seq: int
     text: str
+
+
+@lean_value
+class EchoShout(ServiceRequest):
+    """Say a text to the echoes of all other nodes, so many times."""
+
+    seq: int
+    text: str
+    times: int = 1
 
 
 @lean_value
@@ -207,6 +216,7 @@ FORM: Final = ServiceForm(
         declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
+        declared("echo_shout", EchoShout, {"text": _TEXT, "times": COUNT_FROM_1}, ReplyForm.LATER),
         declared("echo_keep", EchoKeep, {"name": _KEY, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_rows", EchoRows, {"prefix": _KEY, "make_good": FLAG}, ReplyForm.LATER),
         declared("echo_note", EchoNote, {"name": _TEXT, "text": _TEXT, "once": FLAG}, ReplyForm.LATER),

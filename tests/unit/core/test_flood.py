@@ -243,7 +243,7 @@ def test_what_is_gone_is_passed_on_to_whoever_lacks_it() -> None:
     for edge in (1, 2, 3):
         flood.open(edge, {ORIGIN: (7, 9)} if edge == 3 else {}, 0)
     flood.take(1, _frame(1), 5)
-    _due(flood, 2)
+    assert [(len(_due(flood, edge)), flood.gone(edge)) for edge in (1, 2, 3)] == [(0, {}), (1, {}), (0, {})]
     assert flood.lacked(1, {ORIGIN: (7, 4), STRANGER: (1, 1), ME: (100, 0)}) == {ORIGIN: (7, 4)}
     assert [flood.gone(edge) for edge in (1, 2, 3)] == [{}, {ORIGIN: (7, 4)}, {}]
     assert flood.lacked(2, {ORIGIN: (7, 3)}) == {}, "it is known"

@@ -30,7 +30,7 @@ from distkv.wire.value_requests import SetValue
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, Echo, sealed
 from tests.proof.sim.echo.crowd import EchoNodes
-from tests.proof.sim.echo.rule import EchoIsTrue, RowsStay
+from tests.proof.sim.echo.rule import EchoIsTrue, FieldsAreSeen, RowsStay, ShoutsAreTold
 from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoSeal
 
 NAMES = ("a", "b", "c")
@@ -182,6 +182,18 @@ def test_seeds_draw_it_and_its_rule_is_kept() -> None:
         assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
         counted += rule.heard_count
     assert counted > 20
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seeds_with_trees_have_frames_and_announced_fields_and_their_rules_are_kept() -> None:
+    shouts, fields = ShoutsAreTold(), FieldsAreSeen()
+    found = (seed for seed in seeds_with(ECHO, 0) if draw(seed).world.get("trees"))
+    for seed in islice(found, 2):
+        outcome = run(draw(seed), observers=[shouts, fields])
+        assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
+    assert shouts.heard_count > 100
+    assert shouts.lacked_count > 100
+    assert fields.seen_count > 3
 
 
 @pytest.mark.usefixtures("_mounted")

@@ -42,6 +42,7 @@ from tests.proof.wire.echo import (
     EchoNamed,
     EchoRows,
     EchoSeal,
+    EchoShout,
     EchoWatch,
 )
 
@@ -77,6 +78,8 @@ class Echo:
         the disk was an old one."""
         self.entries: list[bytes] = []
         """What it found at its own path in the store, whenever that changed."""
+        self.shouts = 0
+        """What it said to all since it began; it announces how often."""
         self.heard: list[Heard | Lacked] = []
         """What others said to all, since it began."""
         self.ground: ServiceGround | None = None
@@ -100,6 +103,7 @@ class Echo:
         slots = dict(ground.slots)
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
         self._named, self._watches, self._can_take, self.heard = {}, {}, set(), []
+        self.shouts = 0
         self.restored.append(slots)
         self.doubts.append((set(ground.data.lost), ground.data.is_unknown, ground.data.is_old))
         self.notes = EchoNoting(ground)
@@ -115,6 +119,12 @@ class Echo:
         match what:
             case ServiceAsked(id=id, request=EchoAsk(text=text)) if text == SILENCE.decode():
                 turn.answer(id, EchoMuteError("nothing was said back: say something else"))
+            case ServiceAsked(id=id, request=EchoShout(text=text, times=times)):
+                for _ in range(times):
+                    self.shouts += 1
+                    turn.tell_all(b"%d %s" % (self.shouts, text.encode()))
+                turn.announce({"shouts": self.shouts})
+                turn.answer(id, EchoHeard(text))
             case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
                 turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
             case ServiceAsked(id=id, request=EchoName(name=name, text=text)):

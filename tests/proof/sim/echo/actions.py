@@ -46,6 +46,16 @@ class KeepEcho(ServiceAction):
 
 
 @attrs.frozen
+class ShoutEcho(ServiceAction):
+    """A client has a node say a text to all others, so many times."""
+
+    service = ECHO
+    node: str
+    text: str
+    times: int = 1
+
+
+@attrs.frozen
 class ShowNames(ShowService):
     """Show which names each node has."""
 
@@ -59,6 +69,9 @@ VERBS: Final = (
     )),
     Verb("keep-echo", KeepEcho, (
         mention("node"), forms.text("key", "the key"), option("is", forms.text("text", "the text")),
+    )),
+    Verb("shout-echo", ShoutEcho, (
+        mention("node"), forms.text("text", "the text"), option("times", forms.count("times")),
     )),
     Verb("names", ShowNames),
 )  # fmt: skip

@@ -19,8 +19,8 @@ from distkv.sim.host import Host, Process
 from distkv.wire.services import ServiceRequest
 from tests.proof.client.echo import EchoNames
 from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, Echo
-from tests.proof.sim.echo.actions import AskEcho, KeepEcho, NameEcho
-from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoName, EchoWatch
+from tests.proof.sim.echo.actions import AskEcho, KeepEcho, NameEcho, ShoutEcho
+from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoName, EchoShout, EchoWatch
 
 
 @attrs.frozen
@@ -35,6 +35,7 @@ class EchoNodes:
         return machine
 
 
+LAST: Final = "the last word"
 WAY_MS: Final = 2
 """Between a node and its client."""
 
@@ -54,6 +55,8 @@ class EchoCrowd:
                 request = EchoName(1, name, text)
             case KeepEcho(node=node, key=key, text=text):
                 request = EchoKeep(1, key, text)
+            case ShoutEcho(node=node, text=text, times=times):
+                request = EchoShout(1, text, times)
             case _:
                 raise TypeError(f"{action} is none of the echo")
         process = self._fleet.hosts[node].process
@@ -77,6 +80,7 @@ class EchoCrowd:
         hosts = [host for host in self._fleet.ours() if host.live.is_serving]
         for host in hosts:
             self.do(AskEcho(host.name, hosts[0].node, "all is well"))
+            self.do(ShoutEcho(host.name, LAST))
         self._fleet.run(2 * PATIENCE_MS)
         return True
 

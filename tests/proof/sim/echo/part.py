@@ -11,14 +11,17 @@ from typing import Final
 
 from distkv.sim.actions import ServiceAction, SettingMap
 from distkv.sim.host import Host
+from distkv.sim.rule import Observer
 from distkv.sim.service import Drawn, SimPart
 from tests.proof.core.echo.machine import ECHO
-from tests.proof.sim.echo.actions import VERBS, AskEcho, KeepEcho, NameEcho
+from tests.proof.sim.echo.actions import VERBS, AskEcho, KeepEcho, NameEcho, ShoutEcho
 from tests.proof.sim.echo.crowd import EchoCrowd, EchoNodes
-from tests.proof.sim.echo.rule import EchoIsTrue, RowsStay
+from tests.proof.sim.echo.rule import EchoIsTrue, FieldsAreSeen, RowsStay, ShoutsAreTold
 
 SHARE: Final = 0.5
 PAUSE_MS: Final = 3000
+SHOUTS: Final = (1, 1, 3, 300, 5000)
+"""So often something is said to all at once; the last is more than a node keeps for its neighbours."""
 
 
 def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> EchoNodes | None:  # noqa: ARG001
@@ -32,9 +35,14 @@ def _draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
     while (at_ms := at_ms + rng.randint(1, PAUSE_MS)) < length_ms:
         node, other, text = rng.choice(names), rng.choice(names), f"text {at_ms}"
         name, given = f"name {at_ms % 3}", text if rng.random() < 0.7 else None
-        actions = AskEcho(node, other, text), NameEcho(node, name, given), KeepEcho(node, name, given)
+        shout = ShoutEcho(node, text, rng.choice(SHOUTS))
+        actions = AskEcho(node, other, text), NameEcho(node, name, given), KeepEcho(node, name, given), shout
         planned.append((at_ms, rng.choice(actions)))
     return Drawn({"echo": True}, planned)
 
 
-PART: Final = SimPart(ECHO, {"echo": False}, _nodes, EchoCrowd, VERBS, _draw, lambda: [EchoIsTrue(), RowsStay()])
+def _rules() -> list[Observer]:
+    return [EchoIsTrue(), RowsStay(), ShoutsAreTold(), FieldsAreSeen()]
+
+
+PART: Final = SimPart(ECHO, {"echo": False}, _nodes, EchoCrowd, VERBS, _draw, _rules)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distkv.core.ground.frames import Heard, Lacked
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
+from distkv.model.event import NodeName
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import DataRecord, Record
-from tests.proof.core.echo.machine import ECHO
-from tests.proof.wire.echo import EchoAsk, EchoHeard
+from tests.proof.core.echo.machine import ECHO, Echo
+from tests.proof.sim.echo.crowd import LAST
+from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoShout
 
 
 class EchoIsTrue(Observer):
@@ -90,6 +93,78 @@ class RowsStay(Observer):
         self._durable.pop(host.name, None)
         for process in [one for one in self._under_way if one.host is host]:
             del self._under_way[process]
+
+
+class ShoutsAreTold(Observer):
+    """Since it began, each echo is told each number of an origin once, from 1 on, in order: it hears or lacks it. Once
+    all is well, the last word of each reaches all."""
+
+    rule = "a shout is heard once, or lacked"
+
+    def __init__(self) -> None:
+        self.heard_count = self.lacked_count = 0
+        self._told: dict[Process, tuple[list[Heard | Lacked], int, dict[NodeName, tuple[int, int]]]] = {}
+        """What each was told, how much of it was looked at, and the start and number of each origin."""
+        self._lasts: dict[Process, set[NodeName]] = {}
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        machine = process.replica.services.get(ECHO)
+        if not isinstance(machine, Echo):
+            return
+        if isinstance(what, ServiceAsked) and isinstance(what.request, EchoShout) and what.request.text == LAST:
+            self._lasts.setdefault(process, set())
+        heard, count, numbers = self._told.get(process, (machine.heard, 0, {}))
+        if heard is not machine.heard:
+            heard, count, numbers = machine.heard, 0, {}
+        for told in heard[count:]:
+            self._look(process, told, numbers)
+        self._told[process] = heard, len(heard), numbers
+
+    def ended(self, process: Process) -> None:
+        self._told.pop(process, None)
+        self._lasts.pop(process, None)
+
+    def settled(self, fleet: Observed) -> None:
+        hosts = [host for host in fleet.ours() if host.process in self._lasts and host.live.server_tree is not None]
+        spoke = {host.node: host.process for host in hosts if host.process is not None}
+        for name, process in spoke.items():
+            if lacks := spoke.keys() - {name} - self._lasts[process]:
+                raise self.broken(f"{name} did not hear the last word of {', '.join(sorted(lacks))}")
+
+    def _look(self, process: Process, told: Heard | Lacked, numbers: dict[NodeName, tuple[int, int]]) -> None:
+        origin, name = told.origin, process.host.name
+        first, last = (told.number, told.number) if isinstance(told, Heard) else (told.first, told.last)
+        start, before = numbers.get(origin.node, (0, 0))
+        expected = before + 1 if origin.start == start else 1
+        if first != expected or last < first or origin.start < start or origin.node == process.host.node:
+            raise self.broken(f"{name} is told {first} to {last} of {origin}, and not {expected} of {start}")
+        numbers[origin.node] = origin.start, last
+        if isinstance(told, Lacked):
+            self.lacked_count += last - first + 1
+            return
+        self.heard_count += 1
+        if told.body.partition(b" ")[2].decode() == LAST and process in self._lasts:
+            self._lasts[process].add(origin.node)
+
+
+class FieldsAreSeen(Observer):
+    """Once all is well, each echo sees what all others announce."""
+
+    rule = "announced fields are seen"
+
+    def __init__(self) -> None:
+        self.seen_count = 0
+
+    def settled(self, fleet: Observed) -> None:
+        hosts = [host for host in fleet.ours() if host.process is not None and host.live.server_tree is not None]
+        machines = {host.node: host.live.services.get(ECHO) for host in hosts}
+        echoes = {name: machine for name, machine in machines.items() if isinstance(machine, Echo) and machine.shouts}
+        for name, echo in echoes.items():
+            for other, told in echoes.items():
+                seen = None if echo.ground is None else echo.ground.announced.of(other)
+                if seen != {"shouts": told.shouts}:
+                    raise self.broken(f"{name} sees {seen} of {other}, which said {told.shouts}")
+                self.seen_count += 1
 
 
 def _after(rows: Mapping[str, bytes | None], step: Sequence[DataRecord]) -> dict[str, bytes | None]:
