@@ -15,7 +15,7 @@ from typing import Final
 
 from distkv.errors import NoSpaceError
 from distkv.model.event import NodeName
-from distkv.sim.rot import Choose, Rotten, rotten
+from distkv.sim.rot import Choose, ChooseRows, Rotten, rotten
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, tear_by_sectors
@@ -133,9 +133,9 @@ class VirtualDisk:
         self._memory = MemoryDisk()
         self.rotten = None
 
-    def rot(self, node: NodeName, choose: Choose) -> bool:
+    def rot(self, node: NodeName, choose: Choose, choose_rows: ChooseRows) -> bool:
         """All is settled, and some rows rot; not twice. The disk is not in use. Returns whether it happened."""
-        found = None if self.rotten is not None else rotten(node, self.read(), choose)
+        found = None if self.rotten is not None else rotten(node, self.read(), choose, choose_rows)
         if found is not None:
             self._memory, self.rotten = MemoryDisk(), found
         return found is not None

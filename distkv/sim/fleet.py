@@ -36,7 +36,7 @@ from distkv.sim.conversation import Conversation
 from distkv.sim.following import FollowStream
 from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
-from distkv.sim.rot import Choose
+from distkv.sim.rot import Choose, ChooseRows, no_rows
 from distkv.sim.rule import Observer, Observers
 from distkv.sim.service_nodes import ServiceNodes
 from distkv.sim.telling import tell_services
@@ -180,11 +180,11 @@ class Fleet:
         for tell in self.observers.lost_disk:
             tell(host, is_copied=is_copied)
 
-    def rot(self, name: str, choose: Choose) -> bool:
-        """End the process if it runs; of what its disk holds some rows rot. Others have all of it."""
+    def rot(self, name: str, choose: Choose, choose_rows: ChooseRows = no_rows) -> bool:
+        """End the process if it runs; of what its disk holds some rows rot. Others have all of it but rows of data."""
         host = self.hosts[name]
         self.end(host)
-        is_rotten = host.disk.rot(host.node, choose)
+        is_rotten = host.disk.rot(host.node, choose, choose_rows)
         for tell in self.observers.lost_disk if is_rotten else ():
             tell(host, is_copied=True)
         return is_rotten

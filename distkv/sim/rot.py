@@ -36,7 +36,9 @@ class Rotten:
     slots: Sequence[Slot]
     """What services promise, which is spared."""
     data: Sequence[DataRow]
-    """What they keep row by row, which is spared, too."""
+    """What they keep row by row, as far as it is left."""
+    lost_data: Sequence[RowKey]
+    """The rows of that which rotted."""
     paths: Sequence[Path]
     """Of the entries that are left."""
     gone: Sequence[Path]
@@ -47,17 +49,28 @@ class Rotten:
         books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
         entries = [decode_entry(entry) for entry in self.entries]
         replica.load(ArchivedState(self.meta, books, entries, self.slots, self.data))
-        replica.doubt(self.history)
-        replica.lose(self.gone)
+        replica.data.lose(self.lost_data)
+        if self.gone:
+            replica.doubt(self.history)
+            replica.lose(self.gone)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
 
 
 Choose: TypeAlias = Callable[[Sequence[Path]], Sequence[Path]]
 """Of the paths that may rot those that do."""
+RowKey: TypeAlias = tuple[str, str]
+"""The service of a row of data, and its key."""
+ChooseRows: TypeAlias = Callable[[Sequence[RowKey]], Sequence[RowKey]]
+"""The same of rows of data."""
 
 
-def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten | None:
-    """Settle records, and let the rows of some paths rot; None where there are none.
+def no_rows(_: Sequence[RowKey]) -> Sequence[RowKey]:
+    """None of them rots."""
+    return ()
+
+
+def rotten(name: NodeName, records: Iterable[Record], choose: Choose, choose_rows: ChooseRows) -> Rotten | None:
+    """Settle records, and let the rows of some paths rot, and some rows of data; None where there are none.
 
     The row that says which network the node belongs to is spared: without it a start is refused.
     """
@@ -67,11 +80,12 @@ def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten 
         if isinstance(record, EventRecord):
             history.append((record.event.path, record.event.link))
     gone = choose([entry.head.path for entry in store.tree.entries() if entry.head.path != NETWORK_PATH])
-    if not gone or not store.has_data:
+    lost = choose_rows(sorted(store.data.rows()))
+    if not (gone or lost) or not store.has_data:
         return None
     books = [(writer, encode_book(book)) for writer, book in store.tree.ledger.writers()]
     kept = [entry for entry in store.tree.entries() if entry.head.path not in gone]
     slots = [(machine, key, held[key]) for machine, held in store.slots.items() for key in held]
-    data = [(machine, key, store.data.find(machine, key) or b"") for machine, key in store.data.rows()]
+    data = [(*row, store.data.find(*row) or b"") for row in store.data.rows() if row not in lost]
     paths = [entry.head.path for entry in kept]
-    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, data, paths, gone)
+    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, data, lost, paths, gone)

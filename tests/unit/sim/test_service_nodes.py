@@ -244,3 +244,29 @@ def test_scenario_file_speaks_of_it() -> None:
 def test_without_the_line_no_verb_of_it_is_known() -> None:
     with pytest.raises(SettingsError, match="echo is no setting"):
         parse_script(SCENARIO, "echo.txt")
+
+
+def test_row_that_rots_is_lost_alone_and_told_until_it_is_kept_again() -> None:
+    """SLOT-3."""
+    nodes = EchoNodes()
+    fleet = fleet_of(RowsStay(), nodes=nodes)
+    for id, key in enumerate("xyz", 1):
+        keep(fleet, "b", id, key, key)
+    fleet.run(5000)
+    assert fleet.rot("b", lambda _: [], lambda rows: [row for row in rows if row[1] == "y"])
+    for _ in range(2):
+        fleet.start("b")
+        fleet.run(30_000)
+        machine = nodes.machines["b"]
+        assert machine.doubts == [({"y"}, False, False)]
+        assert machine.ground is not None
+        assert [*machine.ground.data.keys()] == ["x", "z"]
+        fleet.end(fleet.hosts["b"])
+    fleet.start("b")
+    fleet.run(30_000)
+    keep(fleet, "b", 9, "y", "again")
+    fleet.run(5000)
+    fleet.end(fleet.hosts["b"])
+    fleet.start("b")
+    fleet.run(30_000)
+    assert nodes.machines["b"].doubts == [(set(), False, False)]
