@@ -83,8 +83,8 @@ class Proxy:
         """The request that a session has under way for a token."""
         self._search: Final = ServerSearch(questions, servers, min(1000, settings.lease_ms // 8))
         self._claims: Final = SessionClaims(questions, servers)
-        self._due_ms = 0
-        """What `wake_ms` said last: before that there is nothing to do but for those who want to see the servers."""
+        self.due_ms = 0
+        """When `woken` has something to do, as `wake_ms` said last; 0 while somebody wants to see the servers."""
 
     @property
     def claims(self) -> int:
@@ -109,7 +109,7 @@ class Proxy:
         elif isinstance(request, TokenOpen):
             found.tag = tag_of(self._settings.me, asker, int(self._rng.random() * 2**52))
         elif isinstance(request, TokenServers):
-            self._shows[id] = found
+            self._shows[id], self.due_ms = found, 0
         elif isinstance(request, TokenList):
             found.gathered = GatheredPages()
         elif isinstance(request, TokenWatch):
@@ -140,17 +140,16 @@ class Proxy:
         """When `woken` has something to do; asked after each step, and kept for it."""
         routes, claims = self._routes, self._claims
         if not (routes.waiting or claims.endings or claims.again):
-            self._due_ms = NEVER_MS
+            self.due_ms = NEVER_MS
             return None
         look_ms = self._search.next_ms if routes.waiting or claims.endings else NEVER_MS
         routes_ms = routes.wake_ms(self._servers.sure_ms) or NEVER_MS
-        self._due_ms = min(look_ms, routes_ms, next(iter(claims.again.values()), NEVER_MS))
-        return self._due_ms
+        found = min(look_ms, routes_ms, next(iter(claims.again.values()), NEVER_MS))
+        self.due_ms = 0 if self._shows else found
+        return found
 
     def woken(self, now_ms: int) -> None:
         """Time passed."""
-        if now_ms < self._due_ms and not self._shows:
-            return
         routes = self._routes
         for found in [*routes.take_again(now_ms), *self._shows.values()]:
             self._send(found, now_ms)
@@ -329,7 +328,8 @@ class Proxy:
         self._end(found)
         if isinstance(found.request, TokenKeep) and isinstance(result, DistkvError):
             self._claims.forget(found.request.session)  # the next keep-alive claims again, if there is one
-        self._effects.answers.append(TokenAnswer(found.id, result, must_wait(found.request)))
+        waits = not isinstance(found.request, TokenRelease) or must_wait(found.request)
+        self._effects.answers.append(TokenAnswer(found.id, result, waits))
 
     def _end(self, found: ClientRequest) -> None:
         request = found.request

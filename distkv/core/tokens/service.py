@@ -113,7 +113,8 @@ class TokenService:
         map = self._serving.go_on(now_ms, wall, is_as_agreed=is_as_agreed)
         if map.version and self._servers.heard(map, now_ms):
             self._proxy.map_changed(now_ms)
-        self._proxy.woken(now_ms)
+        if now_ms >= self._proxy.due_ms:
+            self._proxy.woken(now_ms)
         if self._questions.own:
             self._do_own(now_ms)
         self._serving.note_due(now_ms)
