@@ -24,14 +24,6 @@ GROUNDS = (
         _FENCES,
     ),
     broken(
-        "fence-of-another-life",
-        "a node announces for one life",
-        "core/node_footing.py",
-        "if (name, nodes[name].life) not in self._know_fences]",
-        "if name not in dict(self._know_fences) and nodes is None]",
-        _FENCES,
-    ),
-    broken(
         "entry-without-its-fence",
         "an entry is written with its fence",
         "core/node_footing.py",

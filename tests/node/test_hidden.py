@@ -133,6 +133,7 @@ def questions(node: str, tick: int, settled_tick: int) -> dict[str, list[dict[st
         "stop": [{"task": 1}],
         "echo_ask": [{"node": "b", "text": "x"}],
         "echo_seal": [{"text": "x"}],
+        "echo_hold": [{"token": "x"}],
         "echo_name": [{"name": "other", "text": "x"}],
     }
 

@@ -7,6 +7,7 @@ Knows: whole nodes, frames, and the parts of the echo.  Does not know what the g
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,16 +21,21 @@ from distkv.cli.settings import read_settings
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.service import machines, mounted
 from distkv.core.ground.turn import ServiceTurn
+from distkv.core.registry import service_path
+from distkv.core.tokens.machine import TOKENS, TokenMachine
+from distkv.core.tokens.token_settings import TokenSettings
 from distkv.doctor.facts import Level, NodeFacts
 from distkv.doctor.services import checkups
 from distkv.errors import SettingsError
+from distkv.model.event import NodeName
 from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
 from distkv.wire.services import ServiceRequest, service_rows
-from tests.node.nodes import Client, World, new_world
+from tests.node.nodes import Client, World, new_world, solo_node
+from tests.node.test_tokens import LEASE_S
 from tests.offenders import assert_none
 from tests.proof.core.echo.machine import ECHO, Echo, sealed
-from tests.proof.wire.echo import EchoAsk, EchoName, EchoSeal, EchoWatch
+from tests.proof.wire.echo import EchoAsk, EchoHold, EchoName, EchoSeal, EchoWatch
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,8 +69,12 @@ def test_no_file_outside_names_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [EchoAsk(1, "b", "abc"), EchoName(2, "x", "y"), EchoName(3, "x"), EchoWatch(4), EchoSeal(5, "z")]
-)
+    "request_",
+    [
+        EchoAsk(1, "b", "abc"), EchoName(2, "x", "y"), EchoName(3, "x"), EchoWatch(4), EchoSeal(5, "z"),
+        EchoHold(6, "t"),
+    ],
+)  # fmt: skip
 def test_its_requests_are_written_and_read(request_: ServiceRequest) -> None:
     assert decode_request(encode_request(request_)) == request_  # type: ignore[arg-type]
     assert type(request_) in {row.type for row in service_rows()}
@@ -97,6 +107,26 @@ async def test_client_asks_it_on_one_node_and_another_one_says_it_back(autojump_
         assert (await client.ask("echo_ask", node="b", text="abc"))["text"] == "cba"
         refused = await client.ask("echo_ask", node="b", text="")
         assert (refused["code"], "'text'" in refused["error"]) == ("bad_request", True)
+
+
+@pytest.mark.trio
+async def test_it_asks_the_tokens_of_its_node_and_writes_under_their_fence(autojump_clock: MockClock) -> None:
+    tokens = TokenMachine(TokenSettings((NodeName("a"),)), random.Random(1))
+    async with solo_node(services={ECHO: Echo(), TOKENS: tokens}) as node, node.client() as client:
+        await trio.sleep(2 * LEASE_S)
+        fences = [(await client.ask("echo_hold", token="night"))["text"] for _ in range(2)]
+        assert fences[0] < fences[1]
+        found = node.replica.tree.head(service_path(ECHO, "night"))
+        assert found is not None
+        assert str(found.fence) == fences[1]
+        assert (await client.ask("get_state"))["tokens"]["sessions"] == 0
+
+
+@pytest.mark.trio
+async def test_node_without_tokens_lets_it_answer_why_it_cannot(autojump_clock: MockClock) -> None:
+    async with solo_node(services={ECHO: Echo()}) as node, node.client() as client:
+        refused = await client.ask("echo_hold", token="night")
+        assert (refused["code"], "has no service tokens" in refused["error"]) == ("bad_request", True)
 
 
 @pytest.mark.trio

@@ -48,6 +48,14 @@ class EchoWatch(ServiceRequest):
 
 
 @lean_value
+class EchoHold(ServiceRequest):
+    """Have an entry written by the name of a token, under its fence; the answer is the fence."""
+
+    seq: int
+    token: str
+
+
+@lean_value
 class EchoSeal(ServiceRequest):
     """Have a text sealed, which takes a while."""
 
@@ -215,6 +223,7 @@ FORM: Final = ServiceForm(
     (
         declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_hold", EchoHold, {"token": _TEXT}, ReplyForm.LATER),
         declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
         declared("echo_shout", EchoShout, {"text": _TEXT, "times": COUNT_FROM_1}, ReplyForm.LATER),
         declared("echo_keep", EchoKeep, {"name": _KEY, "text": _TEXT}, ReplyForm.LATER),

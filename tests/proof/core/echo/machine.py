@@ -30,11 +30,13 @@ from distkv.model.event import NodeName
 from distkv.model.fence import Fence
 from distkv.model.invariant import must
 from distkv.wire.values import NIL, pack_value, unpack_value
+from tests.proof.core.echo.holding import Holding, begin, granted, replied
 from tests.proof.core.echo.noting import EchoNoting
 from tests.proof.wire.echo import (
     EchoAsk,
     EchoChanged,
     EchoHeard,
+    EchoHold,
     EchoKeep,
     EchoKept,
     EchoMuteError,
@@ -133,6 +135,12 @@ class Echo:
                     turn.delete(name, ("wrote", id))
                 else:
                     turn.write(name, pack_value(text), ("wrote", id))
+            case ServiceAsked(id=id, request=EchoHold(token=token)):
+                begin(turn, id, token)
+            case Replied(purpose=Holding() as holding):
+                replied(turn, holding, what)
+            case Replied(purpose=(Holding() as holding, str(session))):
+                granted(turn, holding, session, what)
             case ServiceAsked(id=id, request=EchoSeal(text=text)):
                 turn.work(partial(sealed, text), ("text", id))
             case ServiceAsked(id=id, request=EchoKeep(name=name, text=text)):
