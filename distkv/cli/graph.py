@@ -29,6 +29,7 @@ from distkv.cli.session import CliSession, Job, once
 from distkv.cli.sim import only_option, outcome_line, without_option
 from distkv.client.addresses import Address, read_address
 from distkv.errors import RequestError, SettingsError
+from distkv.text.display import visible, visible_json
 
 if TYPE_CHECKING:
     from distkv.graph.picture import Choice, Picture
@@ -298,14 +299,16 @@ class _LineOutput:
         self._choice = output.choice
         self._seen = TraceContents()
         self._write = write
-        self._line = write_line if output.form is GraphForm.JSON else TextWriter().line
+        self._is_json = output.form is GraphForm.JSON
+        self._line = write_line if self._is_json else TextWriter().line
         self._is_empty = True
 
     def take(self, moment: Moment) -> None:
         self._seen.note(moment)
         if self._choice.takes(moment):
             self._is_empty = False
-            self._write(f"{self._line(moment)}\n")
+            line = self._line(moment)  # which has in it what other nodes said
+            self._write(f"{visible_json(line) if self._is_json else visible(line)}\n")
 
     def end(self) -> None:
         self._choice.check(self._seen)

@@ -38,8 +38,12 @@ def document(value: object) -> str:
 
 def json_line(value: object) -> str:
     """The value as JSON."""
-    found = to_json(value)
-    return found if found.isprintable() else "".join(map(_in_json, found))
+    return visible_json(to_json(value))
+
+
+def visible_json(text: str) -> str:
+    """JSON in one line, in which what cannot be seen is escaped; it means the same."""
+    return text if text.isprintable() else "".join(map(_in_json, text))
 
 
 def word(value: object) -> str:
@@ -79,5 +83,5 @@ def _in_json(mark: str) -> str:
     """A mark within a text in JSON."""
     if mark.isprintable():
         return mark
-    units = mark.encode("utf-16-be")
+    units = mark.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

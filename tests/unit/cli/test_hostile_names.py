@@ -14,7 +14,7 @@ from distkv.cli.main import run
 from distkv.cli.output import SAID_CHARS_MAX
 from distkv.text.display import CELL_CHARS_MAX
 from distkv.wire import packing
-from distkv.wire.node_requests import GetState, LookForDamage
+from distkv.wire.node_requests import GetState, LookForDamage, Stop
 from distkv.wire.replies import encode_end, encode_reply, encode_start
 from distkv.wire.subtrees import GetTree, Watch
 from distkv.wire.token_requests import TokenKeep, TokenList, TokenServers, TokenShow, TokenWatch
@@ -104,3 +104,22 @@ def test_long_name_is_cut_in_a_table(capsys: Capture, words: tuple[str, ...]) ->
     with open_answering(lambda request: answer(request, HOSTILE["long"])) as server:
         run(["client", "-h", server.host, *words])
     assert max(map(len, capsys.readouterr().out.splitlines())) < 8 * CELL_CHARS_MAX
+
+
+@pytest.mark.parametrize("form", ["text", "json", "mermaid"])
+def test_live_graph_of_a_node_that_lies_does_not_steer(capsys: Capture, form: str) -> None:
+    said = {"kind": "ping", "key": MARKS, "sender": MARKS, "to": MARKS, "about": MARKS, "chain": MARKS}
+    moment = {
+        "at_ms": 1, "node": MARKS, "kind": "hear", "heard": said, "sent": [said], "notes": [MARKS],
+    }  # fmt: skip
+
+    def tell(request: Any) -> bytes:
+        if isinstance(request, Stop):
+            return encode_end(request.task) + encode_reply(request.seq, {})
+        return encode_start(request.seq) + encode_reply(request.seq, {"moment": moment})
+
+    with open_answering(tell) as server:
+        run(["graph", "--live", server.host, "--for", "1", "-o", form])
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).replace("\n", "").isprintable(), ascii((shown.out + shown.err)[:2000])
+    assert "X" in shown.out
