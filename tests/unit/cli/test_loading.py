@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from distkv.cli.client import COMMANDS as CLIENT_COMMANDS
+from distkv.cli.client import client_commands
 from distkv.cli.commands import Commands
 from distkv.cli.main import COMMANDS
 from distkv.wire.values import pack_value
@@ -52,6 +52,6 @@ def test_command_about_one_value_loads_nothing_that_takes_long(arguments: list[s
     assert loaded.intersection(LONG) == set()
 
 
-@pytest.mark.parametrize("commands", [COMMANDS, CLIENT_COMMANDS], ids=["distkv", "client"])
+@pytest.mark.parametrize("commands", [COMMANDS, client_commands()], ids=["distkv", "client"])
 def test_every_command_is_where_it_is_looked_for(commands: Commands) -> None:
     assert {name: command.name for name, command in commands.items()} == {name: name for name in commands}
