@@ -18,10 +18,12 @@ import attrs
 from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.sim.actions import (
+    Agents,
     Condition,
     CutWay,
     DecideAny,
     Deed,
+    Disks,
     Fill,
     Foreign,
     Happening,
@@ -30,6 +32,7 @@ from distkv.sim.actions import (
     Retire,
     RotSome,
     SetClock,
+    Setting,
     Split,
     StartNode,
     Swap,
@@ -40,7 +43,7 @@ from distkv.sim.actions import (
 from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import PARTS, SELDOM, Fault, Planned, Scenario
+from distkv.sim.scenario import PARTS, SELDOM, STALLS, Fault, Planned, Scenario
 from distkv.sim.service import sim_parts
 from distkv.sim.tree_draft import draw_course, draw_tree
 from distkv.sim.workload import OWNER, RING_LENGTH
@@ -116,35 +119,37 @@ class _Draft:
         troubles += [
             Planned(rng.randint(2000, length_ms), StartNode(_name(count - 1 - n))) for n in range(late)
         ]
-        presence = Presence([_name(number) for number in range(count)], late, troubles)
+        names = [_name(number) for number in range(count)]
+        presence = Presence(names, late, troubles)
         writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         writes += self._decisions(count, length_ms)
         tree = draw_tree(self._seed) if has(Fault.TREES) else None
-        names = [_name(number) for number in range(count)]
         if tree is not None:
             troubles += draw_course(self._seed, names, quiet_ms, length_ms, self._off)
         parts = [part for part in sim_parts() if part.name not in self._off]
         drawn = {part.name: part.draw(self._seed, names, length_ms) for part in parts}
         services = {name: one for name, one in drawn.items() if one is not None}
         writes += [Planned(at_ms, action) for one in services.values() for at_ms, action in one.planned]
+        fanout = self._part("links").choice([None, None, 16, 2, 1])
+        core: dict[str, Setting] = {
+            "chain_length_max": rng.choice([2, 3, 5]),
+            "pull_events_max": rng.choice([20, 100, 20_000]),
+            "delete_retention_ms": self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
+            **({} if fanout is None else {"follow": True, "fanout": fanout}),
+        }
+        streams, doubts_ms = rng.choice([8, 64, 512]), rng.choice([0, 5000, 15_000])
+        clocks = [SetClock(*clock) for clock in zip(names, rates, off_s, strict=True)]
         return Scenario(
             seed=self._seed,
-            host_count=count,
+            names=tuple(names),
             late_count=late,
-            path_count=paths,
-            chain_length=rng.choice([2, 3, 5]),
-            pull_events=rng.choice([20, 100, 20_000]),
-            delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
-            fanout=self._part("links").choice([None, None, 16, 2, 1]),
-            commit_ms=slow if has(Fault.SLOW_DISK) else usual,  # never at once: what overlaps is what goes wrong
-            packets_per_s=tight if has(Fault.BUDGET) else None,
-            rates=tuple(rates),
-            wall_off_s=tuple(off_s),
-            stream_events=rng.choice([8, 64, 512]),
-            doubts_ms=rng.choice([0, 5000, 15_000]),
-            services={name: one.settings for name, one in services.items()},
-            tree=tree,
+            parts={name: one.settings for name, one in services.items()} | ({} if tree is None else {"trees": tree}),
+            core=core,
+            agents=Agents(tuple(names), streams, doubts_ms, tight if has(Fault.BUDGET) else None),
+            clocks=tuple([clock for clock in clocks if (clock.rate, clock.jump_s) != (1.0, 0.0)]),
             network=network,
+            # Never at once: what overlaps is what goes wrong.
+            disks=Disks(slow if has(Fault.SLOW_DISK) else usual, STALLS),
             quiet_ms=quiet_ms,
             length_ms=length_ms,
             planned=tuple(sorted(writes + troubles, key=lambda one: one.at_ms)),

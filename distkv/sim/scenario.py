@@ -134,39 +134,24 @@ class Scenario:
     """Everything that one seed draws."""
 
     seed: int
-    host_count: int
+    names: tuple[str, ...]
+    """Of the hosts."""
     late_count: int
-    """How many of them do not start with the others."""
-    path_count: int
-    chain_length: int
-    pull_events: int
-    delete_retention_ms: int
-    fanout: int | None
-    """How many follow one node for the same writer; None: nobody follows anybody."""
-    commit_ms: tuple[int, int]
-    packets_per_s: float | None
-    """What the agents carry; None: everything."""
-    rates: tuple[float, ...]
-    """How fast each host's clock runs."""
-    wall_off_s: tuple[float, ...]
-    stream_events: int
-    doubts_ms: int
-    """How long agents take to see that another one is gone, or back."""
-    services: Mapping[str, SettingMap]
-    """Those that it has, by name, with what each sets of the whole run."""
-    tree: tuple[int, int] | None
-    """How many children a node of the server tree takes, and how often it announces itself (ms); None: there is none.
-    """
+    """How many of them, the last ones, do not start with the others."""
+    parts: Mapping[str, SettingMap]
+    """The server tree and the services that it has, by name, with what each sets of the whole run."""
+    core: SettingMap
+    """What every node is told."""
+    agents: Agents
+    clocks: tuple[SetClock, ...]
+    """Those that are not right from the beginning."""
     network: NetworkFaults
+    disks: Disks
     quiet_ms: int
     """For so long there are no faults but those of the network."""
     length_ms: int
     planned: tuple[Planned, ...]
     """By time."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"n{number}" for number in range(self.host_count))
 
     def only(self, numbers: Collection[int]) -> Scenario:
         """With these of the planned actions only."""
@@ -178,32 +163,20 @@ class Scenario:
     def world(self) -> dict[str, Setting]:
         """What holds from the beginning to the end, by the fields of its settings."""
         world: dict[str, Setting] = {"seed": self.seed, "own_every": OWN_EVERY, "watchers": True}
-        for settings in self.services.values():
+        for settings in self.parts.values():
             world |= settings
-        if self.tree is not None:
-            children, announce_ms = self.tree
-            world |= {"trees": True, "children": children, "announce_ms": announce_ms}
         return world
 
     def actions(self) -> Iterator[Action]:
         """The whole run: the fleet grows, suffers faults and clients, and when all is well it must come to rest."""
-        names, first = self.names, self.host_count - self.late_count
-        yield Settings({
-            "chain_length_max": self.chain_length,
-            "pull_events_max": self.pull_events,
-            "delete_retention_ms": self.delete_retention_ms,
-            **({} if self.fanout is None else {"follow": True, "fanout": self.fanout}),
-        })  # fmt: skip
-        yield Agents(names, self.stream_events, self.doubts_ms, self.packets_per_s)
-        for name, rate, off_s in zip(names, self.rates, self.wall_off_s, strict=True):
-            if (rate, off_s) != (1.0, 0.0):
-                yield SetClock(name, rate, off_s)
+        yield Settings(self.core)
+        yield self.agents
+        yield from self.clocks
         yield Disturb(NetworkFaults())
-        yield Gather(names[:first])
+        yield Gather(self.names[: len(self.names) - self.late_count])
         yield Disturb(self.network)
-        yield Disks(self.commit_ms, STALLS)
-        for one in self.planned:
-            yield Later(one.at_ms, one.action)
+        yield self.disks
+        yield from (Later(one.at_ms, one.action) for one in self.planned)
         yield PassTime(self.length_ms)
         yield Recover(REST_MS)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Final
 
-from distkv.sim.actions import Deed, StartNode, TellAll, ToNode
+from distkv.sim.actions import Deed, SettingMap, StartNode, TellAll, ToNode
 from distkv.sim.scenario import Fault, Planned
 
 SHARE: Final = 0.25
@@ -20,11 +20,11 @@ BURST: Final = 400
 """More at once than may wait on an edge."""
 
 
-def draw_tree(seed: int) -> tuple[int, int] | None:
-    """How many children a node takes, and how often it announces itself (ms); None: there is no tree."""
+def draw_tree(seed: int) -> SettingMap | None:
+    """How many children a node takes, and how often it announces itself; None: there is no tree."""
     rng = Random(f"tree {seed}")
     has_tree, fanout, announce_ms = rng.random() < SHARE, rng.choice([16, 16, 3, 2, 1]), rng.choice([2000, 5000])
-    return (fanout, announce_ms) if has_tree else None
+    return {"trees": True, "children": fanout, "announce_ms": announce_ms} if has_tree else None
 
 
 def draw_course(

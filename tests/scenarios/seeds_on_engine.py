@@ -88,7 +88,7 @@ class SeedServers:
     """The servers of one seed."""
 
     def __init__(self, nursery: trio.Nursery, scenario: Scenario) -> None:
-        pace, (low_ms, high_ms) = random.Random(f"disks {scenario.seed}"), scenario.commit_ms
+        pace, (low_ms, high_ms) = random.Random(f"disks {scenario.seed}"), scenario.disks.commit_ms
         self._servers = Servers(
             nursery,
             scenario.names,
@@ -107,7 +107,7 @@ class SeedServers:
         scenario, servers = self._scenario, self._servers
         (settings,) = (action for action in scenario.actions() if isinstance(action, Settings))
         await servers.do(settings)
-        first = scenario.names[: scenario.host_count - scenario.late_count]
+        first = scenario.names[: len(scenario.names) - scenario.late_count]
         await servers.do(StartNode(first[0], "root"))
         for name in first[1:]:
             await trio.sleep(JOIN_S)

@@ -78,13 +78,13 @@ def test_page_has_the_numbers_of_the_code() -> None:
 
 def test_page_says_how_scenarios_are_drawn() -> None:
     drawn = [draw(seed) for seed in SEEDS]
-    hosts, lengths = {one.host_count for one in drawn}, sorted({one.length_ms // 1000 for one in drawn})
+    hosts, lengths = {len(one.names) for one in drawn}, sorted({one.length_ms // 1000 for one in drawn})
     quiet = {one.quiet_ms // 1000 for one in drawn}
     loss = max(one.network.loss for one in drawn), max(one.network.update_loss for one in drawn)
     delay = max(one.network.delay_ms[1] for one in drawn), max(one.network.answer_ms[1] for one in drawn)
     late = drawn[0].network.late_ms
-    streams = {one.stream_events for one in drawn}
-    packets = [one.packets_per_s for one in drawn if one.packets_per_s is not None]
+    streams = {one.agents.stream_events for one in drawn}
+    packets = [one.agents.packets_per_s for one in drawn if one.agents.packets_per_s is not None]
     sentences = (
         f"A fleet of {min(hosts)} to {max(hosts)} hosts grows",
         f"For {quiet.pop()} s clients write while only the network is bad",
@@ -92,7 +92,7 @@ def test_page_says_how_scenarios_are_drawn() -> None:
         f"up to {loss[0]:.0%} of gossip, up to {loss[1]:.0%} of updates".replace("%", " %"),
         f"up to {delay[0] / 1000:g} s for gossip, {delay[1] / 1000:g} s for each part of an answer",
         f"push/pull, {late[0] // 1000} to {late[1] // 1000} s later",
-        f"take up to {max(one.commit_ms[1] for one in drawn) / 1000:g} s",
+        f"take up to {max(one.disks.commit_ms[1] for one in drawn) / 1000:g} s",
         f"stream holds {min(streams)} to {max(streams)} events",
         f"agents carry {min(packets):g} to {max(packets):g} packets a second",
     )

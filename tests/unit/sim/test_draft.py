@@ -41,21 +41,21 @@ def _kinds(scenario: Scenario) -> set[str]:
 
 def test_seeds_with_tokens_are_those_that_draw_some() -> None:
     found = [*takewhile(lambda seed: seed < MANY.stop, seeds_with(TOKENS, 0))]
-    assert found == [seed for seed in MANY if TOKENS in _whole(seed).services]
+    assert found == [seed for seed in MANY if TOKENS in _whole(seed).parts]
     assert found
 
 
 def test_one_seed_in_four_has_a_tree() -> None:
-    assert 0.15 < sum(_whole(seed).tree is not None for seed in MANY) / len(MANY) < 0.35
+    assert 0.15 < sum("trees" in _whole(seed).parts for seed in MANY) / len(MANY) < 0.35
 
 
 def test_seed_without_trees_and_tokens_is_as_it_is_otherwise() -> None:
     for seed in MANY:
         whole, plain = _whole(seed), draw(seed, {TOKENS, Fault.TREES})
-        assert attrs.evolve(whole, services={}, tree=None, planned=()) == attrs.evolve(plain, planned=())
+        assert attrs.evolve(whole, parts={}, planned=()) == attrs.evolve(plain, planned=())
         rest = [one for one in whole.planned if one in plain.planned]
         assert rest == [*plain.planned]
-        assert whole.planned == plain.planned or whole.services or whole.tree
+        assert whole.planned == plain.planned or whole.parts
 
 
 def test_seed_is_drawn_alike_every_time() -> None:
@@ -114,7 +114,7 @@ def test_other_token_servers_are_asked_for_where_there_are_tokens() -> None:
     for seed in MANY:
         scenario = _whole(seed)
         changes = [one.action for one in scenario.planned if isinstance(one.action, SetServers)]
-        assert not changes or TOKENS in scenario.services
+        assert not changes or TOKENS in scenario.parts
         for change in changes:
             assert len(change.servers) in (1, 3, 5)
             assert len(set(change.servers)) == len(change.servers)

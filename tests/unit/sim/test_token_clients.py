@@ -122,7 +122,7 @@ def test_tells_get_lost_and_come_twice_as_gossip_does() -> None:
 
 def test_one_seed_in_five_has_tokens() -> None:
     count = size(100, 1000)
-    assert 0.14 <= sum(TOKENS in draw(seed).services for seed in range(count)) / count <= 0.26
+    assert 0.14 <= sum(TOKENS in draw(seed).parts for seed in range(count)) / count <= 0.26
 
 
 SET_BACK = "backup c\nacquire u boat\nrun 500ms\nroll-back c\nstart c{how}\nrun 2s\nacquire v boat wait 5s\nrun 3s"
