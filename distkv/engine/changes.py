@@ -37,6 +37,8 @@ NEAR_TICKS: Final = 256
 WON_UNKNOWN: Final = 2
 """For an event of which the tree is left, and no row of the history."""
 _NO_LSN: Final = -1
+_SERVICES: Final = path_key(Path(SERVICE_NAMES))[1:]
+"""What the keys of all entries of services have, and few others: to look for that costs less than a call."""
 
 
 @attrs.frozen
@@ -91,7 +93,6 @@ class Changes:
         self._recent_of: dict[int, HistoryRow] = {}  # by tick, of the node that is read; rising
         self._recent_ticks: list[int] = []
         self._tree = tree
-        self._services = path_key(Path(SERVICE_NAMES))
         self._below = path_key(path) if path != ROOT else None
         self._run_blocking = run_blocking
         self._bounds = bounds
@@ -228,8 +229,7 @@ class Changes:
             rows = [row for row in rows if is_key_below(row.path, below)]
         if not rows:
             return None
-        services = self._services
-        rows = [_shown(row) if is_key_below(row.path, services) else row for row in rows]
+        rows = [_shown(row) if _SERVICES in row.path else row for row in rows]
         won = bytes([row.won if row.lsn != _NO_LSN else WON_UNKNOWN for row in rows])
         return ChangePage(node, won, b"".join([row.record for row in rows]))
 
