@@ -103,6 +103,14 @@ class VirtualDisk:
             return False
         return True
 
+    def check_room(self, size: int) -> None:
+        """
+        Raises:
+            NoSpaceError: they would not.
+        """
+        if not self.has_room(size):
+            raise NoSpaceError("the disk is full, nothing was changed")
+
     def read(self) -> list[Record]:
         """What is durable, whether it is in use or not."""
         log = open_log(self.copy(), segment_bytes=SEGMENT_BYTES)

@@ -127,6 +127,7 @@ class Fleet:
         services = {name: service.start(host) for name, service in self.services.items() if host.is_ours}
         tree = self.tree_nodes.make(host) if self.tree_nodes is not None and host.is_ours else None
         replica = Replica(settings, random.Random(self.rng.random()), services, tree)
+        replica.data.check_room = host.disk.check_room
         rotten = host.disk.rotten
         found = [] if rotten is None else rotten.load_into(replica)
         records = host.disk.open()

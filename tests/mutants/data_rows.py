@@ -54,9 +54,17 @@ DATA_ROWS = (
         "bound-of-one-row",
         "a bound counts what the same step keeps",
         "core/ground/turn.py",
-        "            self.data_bytes += row_size(key, value)\n",
+        "            self.data_bytes = size\n",
         "            pass\n",
         _DATA,
+    ),
+    broken(
+        "row-on-a-full-disk",
+        "a row for which the disk has no room is refused",
+        "core/ground/turn.py",
+        "            self.data.check_room(size)\n",
+        "",
+        _NODE,
     ),
     broken(
         "rows-in-no-order",

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 
 from distkv.core.ready import ServiceResult
 from distkv.engine.scrub import Scrub
-from distkv.errors import TooLargeError
+from distkv.errors import NoSpaceError, TooLargeError
 from tests.node.nodes import Node
 from tests.node.test_damage import flip
 from tests.node.test_services import alone, answered, echo_of, settled, settled_and_killed, started_again
@@ -193,3 +193,20 @@ async def test_lost_row_is_shown_also_where_the_list_of_what_is_damaged_is_gone(
             connection.commit()
         a = await started_again(a)
         assert lost(a) == ["data, echo: y"]
+
+
+@pytest.mark.trio
+async def test_row_for_which_the_disk_has_no_room_is_refused_and_the_node_goes_on(autojump_clock: MockClock) -> None:
+    async with alone() as a:
+        a.disk.faults.capacity_bytes = a.disk.faults.used_bytes
+        for number in range(100):
+            found = await asked(a, EchoKeep(1, f"row {number}", "x" * 10_000))
+            if not isinstance(found, EchoNamed):
+                break
+        assert isinstance(found, NoSpaceError)
+        assert (await rows(a)).keys() == {f"row {before}" for before in range(number)}
+        await keep(a, "row 0", None)
+        assert a.is_running
+        a.disk.faults.capacity_bytes = None
+        a.log.refill()
+        await keep(a, "row 0", "again")

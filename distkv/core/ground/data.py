@@ -15,7 +15,7 @@ Invariant: every change has a record, and replaying the records in order gives t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import Final, TypeAlias
 
@@ -138,6 +138,9 @@ class Data:
         self.bytes_max = bytes_max
         self.size = 0
         """Of all rows, in bytes."""
+        self.check_room: Callable[[int], object] = _has_room
+        """Raises a RequestError when the disk has no room for so many bytes more. Whoever drives the node puts it here:
+        a write that the disk refuses would end the node."""
         self._held: Final = dict[str, ServiceRows]()
 
     def __len__(self) -> int:
@@ -215,6 +218,10 @@ class Data:
             rows.check()
         sizes = [row_size(key, value) for rows in self._held.values() for key, value in rows.rows()]
         must(self.size == sum(sizes), "the size is that of all rows")
+
+
+def _has_room(_size: int) -> None:
+    """Nobody knows of a disk."""
 
 
 def row_size(key: str, value: bytes) -> int:

@@ -163,12 +163,15 @@ class ServiceTurn:
         Raises:
             BadValueError: the key is empty, no text, or begins with a zero character.
             TooLargeError: the key has more than 1,024 bytes, or the value more than 1 MiB.
-            NoSpaceError: the services of the node keep as much as `limits.data_bytes` allows. A row can be removed all
-                the same.
+            NoSpaceError: the services of the node keep as much as `limits.data_bytes` allows, or the disk is full. A
+                row can be removed all the same.
+            BusyError: the node has not enough memory now.
         """
         check_row(key, value, self.data.bytes_max - self.data.size - self.data_bytes)
         if value is not None:
-            self.data_bytes += row_size(key, value)
+            size = self.data_bytes + row_size(key, value)
+            self.data.check_room(size)
+            self.data_bytes = size
         self.effects.append(DataKept(key, value))
 
     def make_good(self) -> None:
