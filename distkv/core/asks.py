@@ -13,6 +13,7 @@ import attrs
 
 from distkv.core.ready import Ask, Question
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.tick_ranges import TickRanges
 
 
@@ -106,3 +107,10 @@ class Asks:
         """The state is another one from now on."""
         for asked in self._open.values():
             asked.is_void = asked is not kept
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for number, asked in self._open.items():
+            must(number == asked.ask.id <= self._count, "each request has a number of its own")
+        whys = [asked.why for asked in self._open.values() if not asked.is_void and not asked.ended]
+        must(whys.count(Why.PULL) <= 1, "one pull is under way")

@@ -54,3 +54,7 @@ class Attempts:
         self.over()
         self.plan(now_ms + RETRY_MS)
         self.sources.postpone(name)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self.sources.check()

@@ -24,6 +24,7 @@ import attrs
 
 from distkv.core.turns import delay_band, order_of
 from distkv.model.event import Tock
+from distkv.model.invariant import must
 from distkv.wire.message import PingChain
 
 OWN_PINGS: Final = 8
@@ -91,3 +92,10 @@ class Bounds:
         """What there is to tell."""
         found = sorted(self._deliveries)
         return ObservedBounds(found[len(found) // 2] if found else None, self._partitions)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._sent) <= OWN_PINGS, "few pings of our own are kept")
+        must(all(tock == chain[0].tock for tock, (chain, _) in self._sent.items()), "each is kept by its tock")
+        must(all(0 <= least <= most for least, most in self._deliveries), "what took at least so long took no less")
+        must(1 <= self._sides <= self._partitions, "no heal has more sides than the largest one")

@@ -79,3 +79,7 @@ class Comparison:
         if ask is not None and peer is not None:
             turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
             node.ask(name, peer.addr, ask, Why.COMPARISON, turn)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._resync.check()

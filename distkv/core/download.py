@@ -15,6 +15,7 @@ from distkv.core.ready import AskSnapshot, PeerDone
 from distkv.core.steps import take
 from distkv.core.turn import Turn
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError
+from distkv.model.invariant import must
 from distkv.wire.message import SnapshotHead, TickMaps
 
 
@@ -83,3 +84,7 @@ class Download:
             return
         is_empty = isinstance(what.error, NotReadyError)
         take(node.startup.attempt_failed(turn.now_ms, asked.name, is_empty=is_empty), node, turn)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._life is None or self._node.asks.has(Why.DOWNLOAD), "a life is that of a download")

@@ -19,6 +19,7 @@ import attrs
 from distkv.core.ready import Rng
 from distkv.core.turns import delay_band, order_of
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.message import PingChain, PingLink
 
 
@@ -207,6 +208,13 @@ class Election:
         self.phase = after
         self._send_ms = None
         self._until_ms = now_ms + int(self.clock_ms * LENGTH_IN_CLOCKS.get(after, 0))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        is_asleep = self.phase is ElectionPhase.ASLEEP
+        must(not is_asleep or not self.basis, "who takes no part follows no chain")
+        must(not is_asleep or self._send_ms is None, "who takes no part sends nothing")
+        must(self._send_ms is None or self._send_ms <= self._until_ms, "a ping leaves in its phase")
 
 
 def rank(link: PingLink) -> tuple[int, int, tuple[int, ...]]:

@@ -17,6 +17,7 @@ from distkv.core.reconcile import Reconciliation
 from distkv.core.steps import take
 from distkv.core.turn import Turn
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
+from distkv.model.invariant import must
 from distkv.model.state import State
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, TickMap, Update
 
@@ -235,6 +236,11 @@ class Gossip:
         own = store.tree.ledger.last(store.me)
         if any(node != store.me or max(ticks[node]) > own for node in strange):
             self._compare_later(name, turn)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._reconciliation.check()
+        must(len(self._answers) <= ANSWERS_MAX, "few pings wait for an answer")
 
 
 def jump_of(node: Node, event: Event) -> str | None:

@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from distkv.model.invariant import must
 from distkv.model.tick_ranges import TickRanges, is_within
 
 
@@ -108,3 +109,7 @@ class HandOver:
             return False
         self.phase = after
         return True
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(not self.is_under_way or self._until_ms > 0, "what is offered is offered until some time")

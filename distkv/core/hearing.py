@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.model.invariant import must
+
 
 @attrs.define(slots=True)
 class Hearing:
@@ -51,3 +53,7 @@ class Hearing:
     def is_cut_off(self, now_ms: int) -> bool:
         """Whether the transport is away, and two clocks are over (START-9)."""
         return not self.is_up and now_ms >= self._began_ms + 2 * self.clock_ms
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._began_ms <= self._listens_ms, "nobody is heard before the start")

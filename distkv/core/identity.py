@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import WrongDirectoryError
-from distkv.model.event import COUNT_BITS, NodeName, Tick
+from distkv.model.event import COUNT_BITS, NodeName, Tick, life_of
+from distkv.model.invariant import must
 from distkv.wire.message import LifeRecord, Record, StaleRecord
 from distkv.wire.states import Meta
 
@@ -79,12 +80,12 @@ class Identity:
         Raises:
             WrongDirectoryError: it is another node's.
         """
-        self.check(meta.node)
+        self.check_name(meta.node)
         self.life, self.tick = meta.life, Tick(meta.tick)
         self.first_life = (meta.life or 0) if meta.first_life is None else meta.first_life
         self.is_life_over, self.is_stale = meta.restored, meta.stale
 
-    def check(self, node: NodeName) -> None:
+    def check_name(self, node: NodeName) -> None:
         """What the disk says is about this node.
 
         Raises:
@@ -95,3 +96,9 @@ class Identity:
                 f"the data directory belongs to the node {node}, not to {self.name}:"
                 " start the server under that name, or give this one a directory of its own"
             )
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must((self.life is None) == (self.tick == 0), "ticks are those of a life")
+        must(self.life is None or life_of(self.tick) == self.life, "the last tick is of this life")
+        must(self.life is None or self.first_life <= self.life, "no life is below the first one")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from distkv.model.invariant import must
+
 JUMP: Final = 1 << 32
 """As that of tocks. It takes 2^30 messages to use up a number of 62 bits."""
 
@@ -27,3 +29,7 @@ class JumpLimit:
         if number > limit:
             self._floor = limit
         return number <= limit
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._floor == 0 or self._floor >= self._jump, "the limit is raised by whole steps")

@@ -20,6 +20,7 @@ from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, 
 from distkv.core.turn import Turn
 from distkv.errors import LoanOverError, PeerError, UnknownActionError
 from distkv.model.event import Link, NodeName, Tick, life_of
+from distkv.model.invariant import must
 from distkv.model.tick_ranges import ranges_of
 
 PULL_SILENT_MS: Final = 3000
@@ -168,3 +169,9 @@ class Links:
             gaps = [begin for begin, _ in missing.pairs() if life_of(Tick(begin)) == life_of(last)]
             last = Tick(gaps[0] - 1) if gaps else last
         return last
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        registry, me = self._node.store.registry, self._node.store.me
+        if self._others_as_of == registry.changes:
+            must(self._others == sorted(registry.nodes.keys() - {me}), "the others are those that are registered")

@@ -22,6 +22,7 @@ from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import Event, NodeName, first_tick, life_of
+from distkv.model.invariant import must
 from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, Record
 
@@ -278,3 +279,10 @@ class Lives:
     def _mark_as_stale(self, *, is_serving: bool) -> list[Consequence]:
         """Others may have forgotten what is here: compare before it is served, or else soon."""
         return [*self._mark(True), Duty.COMPARE if is_serving else Duty.HAND_OVER]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        own = self._store.own
+        self.witnesses.check()
+        self._old_disk.check()
+        must(not self.witnesses.is_needed or own.life is not None, "witnesses are asked about a life")

@@ -319,5 +319,8 @@ class Node:
         Raises:
             BrokenInvariantError: what one of these machines promises does not hold.
         """
-        for machine in (self.store, self.recovery, self.deletion, self.following, self.lending):
+        for machine in (
+            self.recovery, self.deletion, self.following, self.lending, self.election, self.startup,
+            self.lives, self.asks, self.bounds,
+        ):  # fmt: skip
             machine.check()

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.tree import Sums
 
 MET_CLOCKS: Final = 8
@@ -61,3 +62,8 @@ class OldDisk:
         if self._differs_ms is not None and has_same_ticks and now_ms - self._differs_ms >= factor * self.clock_ms // 2:
             return True
         return now_ms - self._met_ms >= factor * MET_CLOCKS * self.clock_ms
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._differs_ms is None or self._met_ms is not None, "who differs was met")
+        must(self._differs_ms is None or self._met_ms is None or self._met_ms <= self._differs_ms, "it was met first")

@@ -24,6 +24,7 @@ from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.errors import NotReadyError, RequestError
 from distkv.model.event import Event, NodeName, Tick
+from distkv.model.invariant import must
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, through, without
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
@@ -320,6 +321,12 @@ class Peers:
         left = sorted(at for at in losers if at[1] in held.get(at[0], none) and (after is None or at > after))
         self._losers_asked = left[room - 1] if len(left) > room else None
         return ranges_of(left[:room])
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._download.check()
+        self._comparison.check()
+        must(self._compared is None, "what a peer said is used in the step in which it comes")
 
 
 def answer_pull(store: Store, asked: AskEvents) -> tuple[list[Event], PullEnd]:

@@ -18,6 +18,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.message import PingChain, PingLink
 
 TAKE_OVER: Final = (0.5, 0.25)
@@ -116,3 +117,9 @@ class Reconciliation:
         """The first at once, the second half a clock later, each next one a quarter after the one before."""
         first, each = TAKE_OVER
         return 0 if place == 0 else int((first + each * (place - 1)) * self.clock_ms)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must((self._due_ms is None) == (not self._side), "it is due as long as there is something to say")
+        must(not self._side or self.me in self._side, "who speaks is of the chain")
+        must(self._reason is None or bool(self._side), "a reason goes with what is to be said")

@@ -17,6 +17,7 @@ import attrs
 from distkv.core.ready import Rng
 from distkv.errors import BadValueError, SettingsError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
+from distkv.model.invariant import must
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.naming import is_node_name, parse_address
@@ -146,6 +147,15 @@ class Registry:
             self.nodes.pop(name, None)
         else:
             self.nodes[name] = here
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        again = Registry(self._tree)
+        for entry in self._tree.reserved():
+            again.changed(entry.head.path)
+        retired = [{name: sorted(lives) for name, lives in one.retired.items()} for one in (self, again)]
+        must(self.nodes == again.nodes, "the registry says what the tree has")
+        must(retired[0] == retired[1], "whoever the tree retires is retired")
 
 
 def node_path(name: str) -> Path:

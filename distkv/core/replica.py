@@ -456,13 +456,16 @@ class Replica:
         for name, registration in registry.nodes.items():
             node.recovery.registered(name, registration.addr)
 
-    def check(self) -> None:
-        """Look at everything.
+    def check(self, *, is_whole: bool = True) -> None:
+        """For tests. `is_whole`: look at all that the store holds, too, which takes longer the more that is.
 
         Raises:
             BrokenInvariantError: what one of the machines promises does not hold.
         """
-        self._node.check()
-        self._ageing.check()
-        self._services.check()
-        self._tree_part.check()
+        if is_whole:
+            self._node.store.check()
+        for machine in (
+            self._node, self._gossip, self._sponsor, self._peers, self._links, self._ageing, self._services,
+            self._tree_part,
+        ):  # fmt: skip
+            machine.check()

@@ -14,6 +14,7 @@ import attrs
 
 from distkv.core.ready import AskEvents, AskPages
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.pages import Page, share_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -109,3 +110,8 @@ class DigestResync:
         self.peer = None
         if not is_whole:
             self._seen.pop(self._theirs, None)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._seen) <= SUSPECTS_MAX, "few digests are remembered")
+        must(len(self._todo) <= STRETCHES_MAX, "few stretches are to be looked at")

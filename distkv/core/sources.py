@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 SOURCES_MAX: Final = 64
 
@@ -61,3 +62,8 @@ class Sources:
     def taken(self) -> None:
         """One of them has taken us."""
         self._postponed = 0
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._addrs) <= SOURCES_MAX, "there are not too many sources")
+        must(all(self._addrs.values()), "each source has an address")

@@ -20,6 +20,7 @@ from distkv.core.registry import Registration
 from distkv.core.turn import Turn
 from distkv.errors import BusyError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.message import SnapshotHead
 
 CLOCK_AHEAD_S: Final = 86_400.0
@@ -133,3 +134,11 @@ class Sponsor:
             if addr:
                 look.ask = node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
         return look
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._looks) <= LOOKS_MAX, "few looks are kept")
+        for name, look in self._looks.items():
+            is_asked = self._node.asks.get(look.ask) is not None
+            must(look.found is not None or is_asked, f"{name} is asked until it is known whether it is there")
+            must(look.found or not look.is_serving, f"who is not there does not serve, such as {name}")

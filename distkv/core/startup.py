@@ -19,6 +19,7 @@ from distkv.core.handover import HandOver
 from distkv.core.hearing import Hearing
 from distkv.core.ready import CoreSettings, Rng
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, overlap
 
@@ -321,3 +322,12 @@ class Startup:
             return False
         self.state = after
         return True
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._attempts.check()
+        self._hearing.check()
+        self._hand_over.check()
+        is_ready = self.state is State.READY
+        must(is_ready == (not self.waits_for), "who is ready waits for nothing, and others say for what")
+        must(not is_ready or not self.hands_over, "who serves hands nothing over")

@@ -31,6 +31,7 @@ from distkv.core.server_tree.parents import TreePeer
 from distkv.core.server_tree.settings import TreeGround
 from distkv.core.turn import Turn
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.announcing import Announcement
 from distkv.wire.edges import FrameNumbers, ParentRefusal
 
@@ -131,10 +132,11 @@ class TreePart:
         return found
 
     def check(self) -> None:
-        """For tests; raises BrokenInvariantError when what the machine promises does not hold."""
+        """For tests; raises BrokenInvariantError when what is promised here or by the machine does not hold."""
         if self.tree is not None:
             self.tree.check()
             self.tree.broadcast.check()
+        must(self._wake_ms == (None if self.tree is None else self.tree.wake_ms()), "it is known when a step is wanted")
 
     # -- inside
 

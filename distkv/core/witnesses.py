@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 ASKED_MAX: Final = 16
 """How many are asked at once."""
@@ -115,3 +116,10 @@ class Witnesses:
     def wake_ms(self) -> int | None:
         """When `take_due` wants to be asked again."""
         return self._next_ms if self.is_needed else None
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._asking) <= ASKED_MAX, "few are asked at once")
+        must(self._asking.keys() <= self._asked.keys(), "who is being asked was asked")
+        must(self._left.keys().isdisjoint(self._shown), "who has answered is not waited for")
+        must(self._new.keys() <= self._left.keys() - self._asked.keys(), "who is new was not asked yet")

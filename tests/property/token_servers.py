@@ -230,6 +230,7 @@ class TokenFleet:
             self._serve(site, machine)
         else:
             raise AssertionError(f"{site.name} never rests")
+        machine.check()
         self._take(site, machine, said)
 
     def _take(self, site: Site, machine: Consensus, said: list[tuple[NodeName, Said]]) -> None:

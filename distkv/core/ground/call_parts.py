@@ -21,6 +21,7 @@ import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 PART_BYTES: Final = 64 << 10
 BODY_BYTES_MAX: Final = 4 << 20
@@ -87,6 +88,10 @@ class HeardParts:
     def is_whole(self) -> bool:
         """Whether nothing is missing."""
         return len(self.chunks) >= self.count
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self.chunks) <= self.count, "no more parts come than were said")
 
 
 _Key: TypeAlias = tuple[NodeName, int, int]
@@ -191,6 +196,11 @@ class KeptParts:
             tables = [table for table in (self._questions, self._answers) if table]
             table = min(tables, key=lambda one: min(kept.until_ms for kept in one.values()))
             self._drop(table, min(table, key=lambda key: table[key].until_ms))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._size == sum(kept.size for kept in self._all()), "it is known how much is kept")
+        must(self._size <= KEPT_BYTES_MAX, "not too much is kept")
 
 
 def _cut(body: bytes) -> list[bytes]:

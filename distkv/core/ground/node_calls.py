@@ -210,6 +210,9 @@ class NodeCalls:
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._calls.check()
+        self._parts.check()
+        for asked in self._asked.values():
+            asked.heard.check()
 
     # -- CallOutlet
 

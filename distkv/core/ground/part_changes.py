@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.ground.gathering import PartNews
+from distkv.model.invariant import must
 
 CHANGES_MAX: Final = 20_000
 ITEMS_AT_ONCE: Final = 200
@@ -110,3 +111,10 @@ class PartChanges(Generic[I, N]):
         is_last = len(names) <= ITEMS_AT_ONCE
         end = self._position if is_last else self._changes[names[ITEMS_AT_ONCE - 1]]
         return self._form(items, end, position == 0, is_last)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        changes = [*self._changes.values()]
+        must(changes == sorted(changes), "the last change is the last one")
+        must(self._first <= self._position and all(at <= self._position for at in changes), "none is to come")
+        must(all(at <= self._position for _, at in self.waiting.values()), "nobody knows what is still to come")

@@ -11,6 +11,7 @@ from typing import Final
 
 from distkv.core.ground.footing import Footing
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 LOOK_MS: Final = 1000
 
@@ -33,3 +34,7 @@ class SeenNodes:
         self.registered = footing.registered()
         self.alive = footing.alive(self.registered, now_ms)
         return before != (self.registered, self.alive)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.alive <= self.registered, "who seems alive is registered")

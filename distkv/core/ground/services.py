@@ -444,6 +444,7 @@ class Services:
         for mounted in self._mounted.values():
             mounted.calls.check()
             mounted.machine.check()
+        self._nodes.check()
         must(self._mounted.keys().isdisjoint(self._failed), "what failed is off")
         self._requests.check()
         must(

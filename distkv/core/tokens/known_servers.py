@@ -14,6 +14,7 @@ from typing import Final
 from distkv.core.jump_limit import JumpLimit
 from distkv.core.tokens.state import SERVING, TokenState
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_messages import TokenMap
 from distkv.wire.token_replies import ServersAgreed, TokenServersShown
 
@@ -85,6 +86,11 @@ class KnownServers:
         if old is None or old.servers != map.servers or self._state is None:
             self._state = TokenState(map.term, map.version, map.leader, map.servers, {}, map.changed)
         return old is None or old.leader != map.leader or old.servers != map.servers
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._versions.check()
+        must((self._map is None) == (self._state is None), "whose a token is follows from the map")
 
 
 def map_of(state: TokenState | None, me: NodeName, *, is_sure: bool) -> TokenMap:

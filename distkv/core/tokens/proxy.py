@@ -342,6 +342,8 @@ class Proxy:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._routes.check()
         self._claims.check()
+        self._servers.check()
+        self._search.check()
         requests = self._routes.waiting
         must(all(one.gathered or len(one.at) <= 1 for one in requests.values()), "a request waits at one server")
         must(set(self._acquires.values()) <= requests.keys(), "what a session asks for is under way")

@@ -14,6 +14,7 @@ import attrs
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_messages import WhereTokens
 
 
@@ -65,3 +66,7 @@ class ServerSearch:
         """A server has answered."""
         if self._asked.get(name) is searching:
             del self._asked[name]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(all(one.number for one in self._asked.values()), "each that was asked has a question")

@@ -15,6 +15,7 @@ from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import TokenEffects
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_states import Founding, FoundingTold, StateMessage
 
 
@@ -68,3 +69,8 @@ class Admission:
         if not is_allowed:
             self._effects.note("token_founding_bad", reason="too_far_ahead")
         return is_allowed
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._limits.check()
+        must(self._settings.me not in self.differing, "the list of this server does not differ from itself")

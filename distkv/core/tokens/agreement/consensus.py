@@ -474,10 +474,11 @@ class Consensus:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._memory.check()
         self._heard.check()
+        self._elections.check()
+        self.admission.check()
         if self._leading is not None:
             self._leading.check()
             must(self._leading.term >= self._heard.term, "who leads heard of no later leader")
-            must(self._settings.me not in self.admission.differing, "this server's list does not differ from itself")
         effective = self.effective
         must(effective is None or state_id(effective) <= self._memory.accepted_id,
              "what is in effect was accepted here, or it was before what was")  # fmt: skip

@@ -20,6 +20,7 @@ from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.votes import Candidacy, may_found, may_vote
 from distkv.core.tokens.effects import Tell, TokenEffects
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_states import Founding, FoundingTold, StateMessage, TokenHello, VoteAsked, VoteGiven
 
 
@@ -183,3 +184,12 @@ class Elections:
 
     def _tell_others(self, message: StateMessage) -> None:
         self._effects.tells += [Tell(name, message) for name in self._memory.others]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self.founders.check()
+        candidacy, vote = self._candidacy, self._memory.vote
+        if candidacy is not None:
+            candidacy.check()
+            is_own = (vote.term, vote.candidate) == (candidacy.term, self._settings.me)
+            must(candidacy.is_trial or is_own or vote.term > candidacy.term, "who stands votes for itself")

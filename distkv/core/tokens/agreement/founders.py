@@ -14,6 +14,7 @@ import attrs
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 HEARD_LEASES: Final = 2
 
@@ -62,3 +63,7 @@ class Founders:
         lives = {name: one.life for name, one in self._heard.items() if one.ms > since_ms}
         lives[self._settings.me] = self._life
         return {name: lives.get(name, 0) for name in names}
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._settings.me not in self._heard, "nobody hears itself")

@@ -210,6 +210,7 @@ class Leading:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self.beats.check()
         self.rounds.check()
         if self._proposal is not None:
             self._proposal.check()

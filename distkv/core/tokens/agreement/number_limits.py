@@ -86,3 +86,8 @@ class NumberLimits:
         head = change.head
         latest = max(head.changed, *(line.since for line in head.servers.values()), 0)
         return latest <= head.id.version and self._allow_version(head.id.version)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for limit in (self._terms, self._versions, self._generations, self._rounds):
+            limit.check()

@@ -14,6 +14,7 @@ from typing import Final
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.state import has_majority
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_states import VoteAsked
 
 
@@ -44,6 +45,10 @@ class Candidacy:
         if self._is_founding:
             return self._voters == self.lives.keys()
         return has_majority(self._lists, self._voters)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._voters <= self.lives.keys(), "who votes counts")
 
 
 def may_vote(asked: VoteAsked, candidate: NodeName, life: int, memory: Remembered, term: int) -> bool:

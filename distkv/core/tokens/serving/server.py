@@ -350,5 +350,5 @@ class TokenServing:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
-        for machine in (self._own_part, self._grants, self._sessions, self._parked):
+        for machine in (self._own_part, self._grants, self._sessions, self._parked, self._watches):
             machine.check()
