@@ -67,7 +67,8 @@ class EdgesNode(Protocol):
 
 
 class Edge:
-    """What is to be said on one edge; the replica bounds it. Frames of services come behind all else."""
+    """What is to be said on one edge; the replica bounds it. Frames of services come behind all else, and services take
+    turns."""
 
     def __init__(self, taken: Callable[[], object], scope: trio.CancelScope | None = None) -> None:
         """`taken` is called when `TAKEN_ITEMS` have left, besides frames of services. `scope` has the task with the
@@ -75,7 +76,8 @@ class Edge:
         self._taken: Final = taken
         self._scope: Final = scope
         self._items: Final = deque[EdgeItem]()
-        self._frames: Final = deque[ServiceFrames]()
+        self._frames: Final = dict[str, deque[ServiceFrames]]()
+        """By service; the first one is next."""
         self._lot: Final = trio.lowlevel.ParkingLot()
         self._is_over = False
         self._taken_count = 0
@@ -83,7 +85,7 @@ class Edge:
     def say(self, item: EdgeItem) -> None:
         """To be said behind all of its kind that waits."""
         if isinstance(item, ServiceFrames):
-            self._frames.append(item)
+            self._frames.setdefault(item.service, deque()).append(item)
         else:
             self._items.append(item)
         self._lot.unpark()
@@ -100,7 +102,12 @@ class Edge:
                 raise trio.EndOfChannel
             await self._lot.park()
         if not self._items:
-            return self._frames.popleft()
+            service = next(iter(self._frames))
+            frames = self._frames.pop(service)
+            found = frames.popleft()
+            if frames:
+                self._frames[service] = frames
+            return found
         item = self._items.popleft()
         self._taken_count += 1
         if self._taken_count % TAKEN_ITEMS == 0:

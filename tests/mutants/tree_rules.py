@@ -234,6 +234,22 @@ TREE_RULES = (
         GROUND,
     ),
     broken(
+        "services-in-one-queue",
+        "services take turns on an edge (TREE-11)",
+        "engine/tree_edges.py",
+        "            service = next(iter(self._frames))\n",
+        "            service = min(self._frames)\n",
+        "tests/node/test_tree_edge.py",
+    ),
+    broken(
+        "announcements-behind-frames",
+        "what keeps the tree together leaves before frames of services (TREE-11)",
+        "engine/tree_edges.py",
+        "        if not self._items:\n            service",
+        "        if self._frames:\n            service",
+        "tests/node/test_tree_edge.py",
+    ),
+    broken(
         "tree-fault-ends-the-node",
         "a tree that fails costs the tree, and not the node (docs/architecture)",
         "core/ground/contained.py",
