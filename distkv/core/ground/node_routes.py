@@ -239,13 +239,12 @@ class NodeRoutes:
     def _add(self, turn: ServiceTurn, waits: _NodeRequest) -> None:
         self._turn = turn
         try:
-            self._routes.add(waits)
+            self._routes.ask(waits, turn.boot_ms)
         except BusyError as error:
             turn.answer(waits.id, error)
             return
         if waits.parts is not None:
             self._away_ms[waits.id] = turn.boot_ms + AWAY_MS
-        self._routes.send(waits, turn.boot_ms)
 
     def _go_on(self, waits: _NodeRequest) -> None:
         """The client of a watch has taken what it was told."""

@@ -96,6 +96,15 @@ class Routes(Generic[W]):
         if not waits.is_endless:
             self._ending[waits.id] = waits
 
+    def ask(self, waits: W, now_ms: int) -> None:
+        """The same, and it is sent.
+
+        Raises:
+            BusyError: too many are under way.
+        """
+        self.add(waits)
+        self.send(waits, now_ms)
+
     def end(self, waits: W) -> None:
         """It is answered, or nobody waits for it any more."""
         del self.waiting[waits.id]

@@ -31,7 +31,8 @@ class KnownServers:
         """The newest change of servers that is known; 0: none."""
         self._map: TokenMap | None = None
         self._versions: Final = JumpLimit()
-        self._state: TokenState | None = None
+        self.state: TokenState | None = None
+        """What the newest map says of servers; it knows who serves a token."""
 
     @property
     def names(self) -> tuple[NodeName, ...]:
@@ -51,10 +52,6 @@ class KnownServers:
         """Those that are responsible for something."""
         servers = {} if self._map is None else self._map.servers
         return [name for name, server in servers.items() if server.standing in SERVING]
-
-    def server_of(self, token: str) -> NodeName | None:
-        """Who serves a token."""
-        return None if self._state is None else self._state.server_of(token)
 
     def shown(self, *, is_sure: bool) -> TokenServersShown | None:
         """For a client; `is_sure`: whether a majority answers."""
@@ -83,14 +80,14 @@ class KnownServers:
         if old is not None and (map.version, map.term) <= (old.version, old.term):
             return False
         self._map, self.changed = map, map.changed
-        if old is None or old.servers != map.servers or self._state is None:
-            self._state = TokenState(map.term, map.version, map.leader, map.servers, {}, map.changed)
+        if old is None or old.servers != map.servers or self.state is None:
+            self.state = TokenState(map.term, map.version, map.leader, map.servers, {}, map.changed)
         return old is None or old.leader != map.leader or old.servers != map.servers
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._versions.check()
-        must((self._map is None) == (self._state is None), "whose a token is follows from the map")
+        must((self._map is None) == (self.state is None), "whose a token is follows from the map")
 
 
 def map_of(state: TokenState | None, me: NodeName, *, is_sure: bool) -> TokenMap:

@@ -63,6 +63,8 @@ from distkv.wire.token_requests import (
 )
 
 NEVER_MS: Final = 2**62
+FIRST: Final = (TokenServers, TokenKeep, TokenClose, TokenList, TokenWatch)
+"""Before these are sent there is something to do."""
 
 
 class Proxy:
@@ -83,8 +85,8 @@ class Proxy:
         """The request that a session has under way for a token."""
         self._search: Final = ServerSearch(questions, servers, min(1000, settings.lease_ms // 8))
         self._claims: Final = SessionClaims(questions, servers)
-        self.due_ms = 0
-        """When `woken` has something to do, as `wake_ms` said last; 0 while somebody wants to see the servers."""
+        self.due_ms = NEVER_MS
+        """Before that `woken` has nothing to do; `NEVER_MS`: it has not, and `wake_ms` need not be asked."""
 
     @property
     def claims(self) -> int:
@@ -98,29 +100,39 @@ class Proxy:
         if isinstance(request, TokenAcquire | TokenRelease) and (request.session, request.token) in self._acquires:
             self._supersede(request)
         found = ClientRequest(id, now_ms, request)
-        try:
-            self._routes.add(found)
-        except BusyError as error:
-            self._effects.answers.append(TokenAnswer(id, error))
-            return
         if isinstance(request, TokenAcquire):
             found.ticket = request.ticket
-            self._acquires[request.session, request.token] = id
         elif isinstance(request, TokenOpen):
             found.tag = tag_of(self._settings.me, asker, int(self._rng.random() * 2**52))
-        elif isinstance(request, TokenServers):
-            self._shows[id], self.due_ms = found, 0
         elif isinstance(request, TokenList):
             found.gathered = GatheredPages()
         elif isinstance(request, TokenWatch):
             found.gathered = GatheredNews(SHOWN)
+        try:
+            if isinstance(request, FIRST):
+                self._routes.add(found)
+            else:
+                self._routes.ask(found, now_ms)
+        except BusyError as error:
+            self._effects.answers.append(TokenAnswer(id, error))
+            return
+        self.due_ms = min(self.due_ms, now_ms + 1)
+        if isinstance(request, TokenAcquire):
+            self._acquires[request.session, request.token] = id
+        elif isinstance(request, FIRST):
+            self._begin(found, request, now_ms)
+        if now_ms >= self._search.next_ms:
+            self._search.look(now_ms)
+
+    def _begin(self, found: ClientRequest, request: TokenRequest, now_ms: int) -> None:
+        """Before it is sent."""
+        if isinstance(request, TokenServers):
+            self._shows[found.id], self.due_ms = found, 0
         elif isinstance(request, TokenKeep):
             self._claims.claim(request, now_ms)
         elif isinstance(request, TokenClose):
             self._claims.end(request.session, now_ms)
         self._send(found, now_ms)
-        if now_ms >= self._search.next_ms:
-            self._search.look(now_ms)
 
     def gone(self, id: int) -> None:
         """A client does not wait any more."""
@@ -187,6 +199,7 @@ class Proxy:
             self._search.answered(came.peer, purpose)
         else:
             self._claims.answered(came, now_ms)
+            self.due_ms = min(self.due_ms, now_ms + 1)
 
     # -- Asker
 
@@ -195,7 +208,7 @@ class Proxy:
         request, servers = waits.request, self._servers
         match request:
             case TokenAcquire() | TokenRelease() | TokenData() | TokenShow() | TokenBreak():
-                found = servers.server_of(request.token)
+                found = None if servers.state is None else servers.state.server_of(request.token)
             case TokenOpen() | TokenClose() | TokenKeep() | TokenSetServers():
                 found = servers.leader
             case TokenList() | TokenWatch():
@@ -291,7 +304,8 @@ class Proxy:
             if not found.at:
                 self._routes.send_again(found, now_ms)
         elif isinstance(result, WatchedTokens) and isinstance(gathered, GatheredNews):
-            items = gathered.take(peer, result, self._servers.server_of)
+            state = self._servers.state
+            items = gathered.take(peer, result, lambda token: None if state is None else state.server_of(token))
             is_complete = gathered.complete(self._servers.up)
             if items or is_complete:
                 self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
@@ -337,6 +351,8 @@ class Proxy:
         self._shows.pop(found.id, None)
         if isinstance(request, TokenAcquire) and self._acquires.get((request.session, request.token)) == found.id:
             del self._acquires[request.session, request.token]
+        if not (self._routes.waiting or self._claims.endings or self._claims.again):
+            self.due_ms = NEVER_MS
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -17,7 +17,7 @@ from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.effects import TokenAnswer, TokenEffects
 from distkv.core.tokens.known_servers import KnownServers
-from distkv.core.tokens.proxy import Proxy
+from distkv.core.tokens.proxy import NEVER_MS, Proxy
 from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
 from distkv.core.tokens.serving.handover import Giving
 from distkv.core.tokens.serving.served_token import ServedToken
@@ -127,7 +127,8 @@ class TokenService:
 
     def wake_ms(self, next_ms: int | None = None) -> int | None:
         """When `woken` has something to do, or `next_ms` if that is earlier."""
-        return earliest(next_ms, self._questions.wake_ms(), self._proxy.wake_ms(), self._serving.due_ms)
+        proxy_ms = None if self._proxy.due_ms == NEVER_MS else self._proxy.wake_ms()
+        return earliest(next_ms, self._questions.wake_ms(), proxy_ms, self._serving.due_ms)
 
     # -- inside
 
