@@ -66,6 +66,42 @@ class Parent:
         return not self.is_whole and (self.is_up or not self.failures)
 
 
+@attrs.define(slots=True)
+class Looks:
+    """When it is, and was, looked whom to follow."""
+
+    check_ms: int = 0
+    """The next time."""
+    planned_ms: int = 0
+    """The last time."""
+    hoped_ms: int | None = None
+    """When those that were left were tried again the last time because one of them was heard."""
+    registered_ms: int | None = None
+    """When it was last seen at once who is registered."""
+
+
+@attrs.frozen(slots=True)
+class SeenAlive:
+    """Who seems alive, as it was when it was last taken over from `plan`."""
+
+    rings: Rings
+    """Of those and this node."""
+    names: Sequence[NodeName] = ()
+    at_ms: int | None = None
+    """When that was."""
+    calm_ms: int | None = None
+    """When all may be moved to the best parents; None: at once."""
+
+
+@attrs.define(slots=True)
+class FollowNumbers:
+    """Each follow has another number than all before it."""
+
+    last: int = 0
+    open: dict[int, NodeName] = attrs.field(factory=dict)
+    """Who is followed by each."""
+
+
 class Following:
     """The machine. All times are monotonic milliseconds."""
 
@@ -76,23 +112,11 @@ class Following:
         self._me: Final = me
         self._fanout: Final = fanout
         self._rng: Final = rng
-        self._count = 0
-        self._check_ms = self._planned_ms = 0
-        self._alive: Sequence[NodeName] = ()
-        """As it was when it was last taken over from `plan`."""
-        self._alive_ms: int | None = None
-        """When that was."""
-        self._hoped_ms: int | None = None
-        """When those that were left were tried again the last time because one of them was heard."""
-        self._rings = Rings(me, (), fanout)
-        """Of those and this node."""
-        self._calm_ms: int | None = None
-        """When all may be moved to the best parents; None: at once."""
+        self._looks: Final = Looks()
+        self._seen = SeenAlive(Rings(me, (), fanout))
         self._is_settled = False
         """Whether the best bring everything, so that `plan` would say nothing new."""
-        self._registered_ms: int | None = None
-        """When it was last seen at once who is registered."""
-        self._by_follow: Final = dict[int, NodeName]()
+        self._numbers: Final = FollowNumbers()
         self.followers = frozenset[NodeName]()
         """Who follows this node for what it makes itself."""
         self.reaches_all = False
@@ -102,31 +126,31 @@ class Following:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether `plan` is to be asked now."""
-        return self._is_needed and now_ms >= self._check_ms
+        return self._is_needed and now_ms >= self._looks.check_ms
 
     def wake_ms(self) -> int | None:
         """When it is."""
-        return self._check_ms if self._is_needed else None
+        return self._looks.check_ms if self._is_needed else None
 
     def look_again(self) -> None:
         """Something changed. In a large network so much may change at once that a look at each change is too much."""
-        self._check_ms = min(self._check_ms, self._planned_ms + LOOK_MS if self._is_large else 0)
+        self._looks.check_ms = min(self._looks.check_ms, self._looks.planned_ms + LOOK_MS if self._is_large else 0)
 
     def registry_changed(self, now_ms: int) -> None:
         """Others are registered than before: while a fleet grows this is not seen more often than who is alive."""
-        if self._registered_ms is None or now_ms - self._registered_ms >= CHECK_MS:
-            self._registered_ms = now_ms
+        if self._looks.registered_ms is None or now_ms - self._looks.registered_ms >= CHECK_MS:
+            self._looks.registered_ms = now_ms
             self.look_again()
 
     # -- what came of it
 
     def parent_of(self, follow: int) -> NodeName | None:
         """Who is followed by this number; None: nobody any more."""
-        return self._by_follow.get(follow)
+        return self._numbers.open.get(follow)
 
     def began(self, follow: int) -> None:
         """The peer answers."""
-        name = self._by_follow.get(follow)
+        name = self._numbers.open.get(follow)
         if name is not None:
             parent = self.parents[name]
             parent.is_up, parent.reason = True, ""
@@ -135,7 +159,7 @@ class Following:
 
     def told(self, follow: int, lasts: Mapping[NodeName, int]) -> None:
         """An item came, up to these ticks; without ticks it is a sign of life: nothing else is left to be told."""
-        name = self._by_follow.get(follow)
+        name = self._numbers.open.get(follow)
         if name is not None:
             parent = self.parents[name]
             parent.failures = 0
@@ -160,8 +184,8 @@ class Following:
         if not self._is_large:
             for left in lefts:
                 left.failures, left.retry_ms = 0, None
-        elif self._hoped_ms is None or now_ms - self._hoped_ms >= RETRY_MAX_MS:
-            self._hoped_ms = now_ms
+        elif self._looks.hoped_ms is None or now_ms - self._looks.hoped_ms >= RETRY_MAX_MS:
+            self._looks.hoped_ms = now_ms
             for left in lefts:
                 left.retry_ms = min(left.retry_ms or 0, now_ms + int(self._rng.random() * HOPE_MS))
         parent.failures, parent.retry_ms = 0, None
@@ -196,7 +220,7 @@ class Following:
     def ended(self, follow: int, reason: str, now_ms: int, *, is_unknown: bool = False) -> None:
         """It broke, was refused, or fell silent; `is_unknown`: the peer does not know what that is. A newer release may
         come to run there."""
-        name = self._by_follow.pop(follow, None)
+        name = self._numbers.open.pop(follow, None)
         if name is None:
             return
         parent = self.parents[name]
@@ -221,12 +245,12 @@ class Following:
         """Whom to follow from now on for others than before, and the number of each follow; `alive` are the other
         registered nodes that seem alive, by name. What `pulled` made is on its way by a pull, so that a new link would
         bring it again."""
-        self._planned_ms, self._check_ms = now_ms, now_ms + CHECK_MS
-        if alive != self._alive:
+        self._looks.planned_ms, self._looks.check_ms = now_ms, now_ms + CHECK_MS
+        if alive != self._seen.names:
             self._take(alive, now_ms)
         if self._is_settled:
             return {}
-        wanted = self._choose(now_ms, pulled)
+        wanted, numbers = self._choose(now_ms, pulled), self._numbers
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
             parent = self.parents.get(name)
@@ -234,13 +258,13 @@ class Following:
                 parent = self.parents[name] = Parent()
             writers = frozenset(wanted.get(name, ()))
             if writers != parent.writers:
-                self._by_follow.pop(parent.follow, None)
-                self._count += 1
-                parent.writers, parent.follow, parent.is_up = writers, self._count, False
+                numbers.open.pop(parent.follow, None)
+                numbers.last += 1
+                parent.writers, parent.follow, parent.is_up = writers, numbers.last, False
                 parent.is_whole = parent.is_idle = False
                 if writers:
-                    self._by_follow[self._count] = name
-                changed[name] = self._count
+                    numbers.open[numbers.last] = name
+                changed[name] = numbers.last
         self._is_settled &= not changed
         self._wake_for_retries(now_ms)
         return changed
@@ -263,24 +287,24 @@ class Following:
     @property
     def _is_large(self) -> bool:
         """Whether some writers are followed through others."""
-        return len(self._alive) > self._fanout
+        return len(self._seen.names) > self._fanout
 
     def _take(self, alive: Sequence[NodeName], now_ms: int) -> None:
         """Who is alive now. In a large network each change moves the places of many, so it is seen once in a while."""
-        is_large = len(alive) > self._fanout
-        if is_large and self._alive_ms is not None and now_ms - self._alive_ms < CHECK_MS:
-            self._check_ms = self._alive_ms + CHECK_MS
+        is_large, at_ms, calm_ms = len(alive) > self._fanout, self._seen.at_ms, None
+        if is_large and at_ms is not None and now_ms - at_ms < CHECK_MS:
+            self._looks.check_ms = at_ms + CHECK_MS
             return
-        self._alive, self._alive_ms, self._is_settled, self._calm_ms = alive, now_ms, False, None
-        self._rings = Rings(self._me, alive, self._fanout)
+        rings = Rings(self._me, alive, self._fanout)
         if is_large:
-            self._calm_ms = now_ms + CALM_MS + int(self._rng.random() * CALM_MS)
+            calm_ms = now_ms + CALM_MS + int(self._rng.random() * CALM_MS)
+        self._seen, self._is_settled = SeenAlive(rings, alive, now_ms, calm_ms), False
 
     def _choose(self, now_ms: int, pulled: Container[NodeName]) -> dict[NodeName, set[NodeName]]:
         """Whom to follow for which writers, from what is known now. What the best bring is looked at as a whole: a
         thousand writers would be too many to look at one by one whenever a connection changes."""
         wanted, left = dict[NodeName, set[NodeName]](), list[NodeName]()
-        for best, writers in self._rings.best.items() if self.is_on else ():
+        for best, writers in self._seen.rings.best.items() if self.is_on else ():
             parent = self.parents.get(best)
             brought = writers & parent.writers if parent is not None and parent.is_up else frozenset()
             if brought:
@@ -289,13 +313,13 @@ class Following:
         self._is_settled = not left
         if not left:
             return wanted
-        is_calm = self._calm_ms is None or now_ms >= self._calm_ms
-        bringing, choice = self._bringing(), self._rings.choice(self._blocked(now_ms))
+        is_calm = self._seen.calm_ms is None or now_ms >= self._seen.calm_ms
+        bringing, choice = self._bringing(), self._seen.rings.choice(self._blocked(now_ms))
         for writer in left:
             brings = bringing.get(writer, ())
             kept = None
             if brings and not is_calm:
-                kept = next((name for name in brings if self._rings.is_as_good(name, writer)), None)
+                kept = next((name for name in brings if self._seen.rings.is_as_good(name, writer)), None)
             if kept is not None:
                 wanted.setdefault(kept, set()).add(writer)
                 continue
@@ -330,7 +354,7 @@ class Following:
         parent = self.parents.get(first)
         if not brings or (parent is not None and parent.is_up):
             return (first,)
-        places = [(order, name) for name in brings if (order := self._rings.order(name, writer)) is not None]
+        places = [(order, name) for name in brings if (order := self._seen.rings.order(name, writer)) is not None]
         if not places:
             return (first,)
         kept = min(places)[1]
@@ -342,10 +366,10 @@ class Following:
     def _wake_for_retries(self, now_ms: int) -> None:
         """Who broke is tried again before the next look."""
         later = [parent.retry_ms for parent in self.parents.values() if (parent.retry_ms or 0) > now_ms]
-        self._check_ms = min([self._check_ms, *(ms for ms in later if ms is not None)])
+        self._looks.check_ms = min([self._looks.check_ms, *(ms for ms in later if ms is not None)])
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         followed = {parent.follow: name for name, parent in self.parents.items() if parent.writers}
-        must(self._by_follow == followed, "each follow is known by its number")
+        must(self._numbers.open == followed, "each follow is known by its number")
         must(self._me not in self.parents, "nobody follows himself")
