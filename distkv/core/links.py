@@ -15,8 +15,9 @@ from typing import Final
 
 from distkv.core.asks import Why
 from distkv.core.gossip import is_near, jump_of
+from distkv.core.lending import Lending
 from distkv.core.node import Node
-from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
+from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent, Rng
 from distkv.core.turn import Turn
 from distkv.errors import LoanOverError, PeerError, UnknownActionError
 from distkv.model.event import Link, NodeName, Tick, life_of
@@ -30,8 +31,9 @@ PULL_SILENT_MS: Final = 3000
 class Links:
     """The follows of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, rng: Rng) -> None:
         self._node = node
+        self._lending = Lending(node.store.me, node.settings.fanout, rng)
         self._as_of = (0, False)
         """The registry, and whether the node served clients, when it was last seen whom to follow."""
         self._others = list[NodeName]()
@@ -104,7 +106,7 @@ class Links:
     def lend_ended(self, what: LendEnded, turn: Turn) -> None:
         """A connection is not lent any more, or was not taken."""
         is_unknown = isinstance(what.error, UnknownActionError)
-        self._node.lending.ended(what.name, turn.now_ms, was_used=what.was_used, is_unknown=is_unknown)
+        self._lending.ended(what.name, turn.now_ms, was_used=what.was_used, is_unknown=is_unknown)
         turn.ready.note("lend_ended", node=what.name, error="" if what.error is None else str(what.error))
 
     def do_what_is_due(self, turn: Turn, *, is_serving: bool) -> None:
@@ -113,6 +115,8 @@ class Links:
         following, registry = node.following, node.store.registry
         as_of = registry.changes, is_serving
         if as_of != self._as_of:
+            if as_of[0] != self._as_of[0]:
+                self.see_addresses()
             if as_of[1] != self._as_of[1]:
                 following.look_again()
             following.registry_changed(turn.now_ms)
@@ -124,7 +128,7 @@ class Links:
         following.see(alive)
         followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)
         away = {name for name, parent in following.parents.items() if not parent.is_up}
-        for name in node.lending.plan(turn.now_ms, followable if following.is_on else [], following.followers, away):
+        for name in self._lending.plan(turn.now_ms, followable if following.is_on else [], following.followers, away):
             turn.ready.lends.append(LendTo(name, peers[name].addr))
         for name, follow in following.plan(turn.now_ms, followable, pulled).items():
             addr = peers[name].addr if name in peers else ""
@@ -132,6 +136,11 @@ class Links:
             nodes = {writer: self._whole_up_to(writer) for writer in writers}
             following.parents[name].told = dict[NodeName, int](nodes)
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
+
+    def see_addresses(self) -> None:
+        """What the registry says of where the nodes are."""
+        for name, registration in self._node.store.registry.nodes.items():
+            self._node.recovery.registered(name, registration.addr)
 
     # -- inside
 
@@ -172,6 +181,7 @@ class Links:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._lending.check()
         registry, me = self._node.store.registry, self._node.store.me
         if self._others_as_of == registry.changes:
             must(self._others == sorted(registry.nodes.keys() - {me}), "the others are those that are registered")

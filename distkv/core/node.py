@@ -19,7 +19,6 @@ from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.following import Following
 from distkv.core.late_joins import LateJoins
-from distkv.core.lending import Lending
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
 from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Rng
 from distkv.core.recovery import Recovery
@@ -79,7 +78,6 @@ class Node:
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
         self.following = Following(name, settings.fanout, rng, is_on=settings.follow and not settings.alone)
-        self.lending = Lending(name, settings.fanout, rng)
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
 
@@ -320,7 +318,7 @@ class Node:
             BrokenInvariantError: what one of these machines promises does not hold.
         """
         for machine in (
-            self.recovery, self.deletion, self.following, self.lending, self.election, self.startup,
+            self.recovery, self.deletion, self.following, self.election, self.startup,
             self.lives, self.asks, self.bounds,
         ):  # fmt: skip
             machine.check()

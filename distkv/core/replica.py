@@ -90,7 +90,7 @@ class Replica:
         self._gossip = Gossip(self._node, rng)
         self._sponsor = Sponsor(self._node)
         self._peers = Peers(self._node, self._sponsor)
-        self._links = Links(self._node)
+        self._links = Links(self._node, rng)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
         self._tree_part = TreePart(self._node, tree)
@@ -101,8 +101,6 @@ class Replica:
         """When the first part of it that is no service wants to be woken; None: not known since the last step."""
         self.losses: Final[Losses] = self._node.store.losses
         """Paths whose values the disk lost."""
-        self._addresses_as_of = -1
-        """The registry, when it was last seen where its nodes are."""
 
     # -- the start
 
@@ -149,7 +147,7 @@ class Replica:
         is_void = node.settings.restored or store.own.is_life_over
         self._services.begin(is_stale=store.own.is_stale, is_void=is_void)
         node.follow(node.lives.begin(), turn)
-        self._see_addresses()
+        self._links.see_addresses()
         self._ageing.begin(turn)
         held, missing = store.tree.ledger.held(), store.missing()
         take(node.startup.begin(now_ms, held, missing, has_data=store.has_data), node, turn)
@@ -436,8 +434,6 @@ class Replica:
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)
-        if registry.changes != self._addresses_as_of:
-            self._see_addresses()
         self._links.do_what_is_due(turn, is_serving=is_serving)
         self._peers.do_what_is_due(turn)
         changes = registry.changes + registry.entry_changes
@@ -448,13 +444,6 @@ class Replica:
             self._tree_part.give(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
-
-    def _see_addresses(self) -> None:
-        """What the registry says of where the nodes are."""
-        node, registry = self._node, self._node.store.registry
-        self._addresses_as_of = registry.changes
-        for name, registration in registry.nodes.items():
-            node.recovery.registered(name, registration.addr)
 
     def check(self, *, is_whole: bool = True) -> None:
         """For tests. `is_whole`: look at all that the store holds, too, which takes longer the more that is.

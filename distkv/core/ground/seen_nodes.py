@@ -21,6 +21,8 @@ class SeenNodes:
 
     def __init__(self, footing: Footing) -> None:
         self._footing: Final = footing
+        self.as_of = -1
+        """What had changed in the registry when services were told of it last."""
         self.look_ms = 0
         """When it is looked at next, by the monotonic clock."""
         self.registered: frozenset[NodeName] = frozenset()

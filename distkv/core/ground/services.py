@@ -87,8 +87,6 @@ class Services:
         self._is_working = False
         self._void_count = 0
         self._was_stale = False
-        self._as_of = -1
-        """What had changed when they were told of it last."""
         self._failed: Final = set[str]()
         """The services that are off until the next start."""
         self._requests: Final = Requests()
@@ -163,8 +161,8 @@ class Services:
             return
         if self._footing.heard:
             self._hear(turn)
-        if changes != self._as_of or (self._mounted and turn.now_ms >= self._nodes.look_ms):
-            self._as_of = changes
+        if changes != self._nodes.as_of or (self._mounted and turn.now_ms >= self._nodes.look_ms):
+            self._nodes.as_of = changes
             self._see_what_changed(turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
             return
