@@ -96,7 +96,8 @@ async def test_state_shows_place_and_announcements(autojump_clock: MockClock) ->
             "apart": [],
         }  # fmt: skip
         assert tree["announced"]["a"] == {
-            "addr": "a:1", "load": 0, "level": 0, "height": 1, "children": 2, "parent": None, "services": {},
+            "addr": "a:1", "load": 0, "level": 0, "height": 1, "children": 2, "parent": None,
+            "services": {"ground": {"fences": 1}},
         }  # fmt: skip
 
 
@@ -127,9 +128,7 @@ async def test_service_adds_to_what_is_announced(autojump_clock: MockClock) -> N
         _tree(nodes[0]).broadcast.own.change("activity", {"clients": 7}, 0)
         await trio.sleep(2 * TREE.announce_s)
         announced = _tree(nodes[1]).announced
-        assert [dict(what.services) for name, what in announced.items() if name == "a"] == [
-            {"activity": {"clients": 7}}
-        ]
+        assert [what.services["activity"] for name, what in announced.items() if name == "a"] == [{"clients": 7}]
 
 
 @pytest.mark.trio
