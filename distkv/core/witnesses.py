@@ -88,9 +88,10 @@ class Witnesses:
         return found
 
     def shown(self, name: NodeName) -> None:
-        """One that was asked has answered."""
+        """One has answered, or has told without being asked."""
         self._shown[name] = None
         self._left.pop(name, None)
+        self._new.pop(name, None)
 
     def ended(self, name: NodeName) -> None:
         """A question is over, answered or not."""

@@ -185,6 +185,15 @@ def test_no_more_are_asked_at_once_than_is_good() -> None:
     assert (first, machine.take_due(0, lambda _: True)) == (names[:ASKED_MAX], [names[ASKED_MAX]])
 
 
+def test_who_told_without_being_asked_is_not_asked() -> None:
+    machine = Witnesses(CLOCK_MS, is_needed=True)
+    names = [NodeName(name) for name in "ab"]
+    machine.registered(lambda: names, 1)
+    machine.shown(names[0])
+    machine.check()
+    assert machine.take_due(0, lambda _: True) == names[1:]
+
+
 def test_who_did_not_answer_is_asked_again_after_a_clock() -> None:
     machine = Witnesses(CLOCK_MS, is_needed=True)
     name = NodeName("n")
