@@ -123,4 +123,4 @@ class Witnesses:
         must(len(self._asking) <= ASKED_MAX, "few are asked at once")
         must(self._asking.keys() <= self._asked.keys(), "who is being asked was asked")
         must(self._left.keys().isdisjoint(self._shown), "who has answered is not waited for")
-        must(self._new.keys().isdisjoint(self._asked), "who is new was not asked yet")
+        must(self._new.keys() <= self._left.keys() - self._asked.keys(), "who is new was not asked yet")
