@@ -180,7 +180,7 @@ class Gossip:
             node.recovery.agreed(name)
             node.follow(node.lives.agreed(name), turn)
             return
-        node.recovery.differed(name, node.changed_ms, turn.now_ms)
+        node.recovery.differed(name, node.recovery.changed_ms, turn.now_ms)
 
     def _reconcile(
         self, sender: NodeName, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool

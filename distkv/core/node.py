@@ -78,13 +78,11 @@ class Node:
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
         self.following = Following(name, settings.fanout, rng, is_on=settings.follow and not settings.alone)
-        self.changed_ms = 0
-        """When somebody else's event last changed our state."""
 
     def begin(self, now_ms: int) -> None:
         """The log is replayed: what it told is from before now."""
         self.store.replayed()
-        self.changed_ms = now_ms
+        self.recovery.changed_ms = now_ms
 
     # -- what is told
 
@@ -189,7 +187,7 @@ class Node:
             self.follow(self.lives.heard_own(event, is_serving=self.is_serving), turn)
         applied = store.remote(event)
         if applied.changed:
-            self.changed_ms = turn.now_ms
+            self.recovery.changed_ms = turn.now_ms
         self.record(applied, turn)
         if applied.changed and event.path.is_reserved:
             self.follow(self.lives.saw_reserved(event, is_serving=self.is_serving), turn)
@@ -222,7 +220,7 @@ class Node:
         """Ticks are superseded, says somebody who has what superseded them."""
         records, closed = self.store.learn_known(known)
         if records:
-            self.changed_ms = turn.now_ms
+            self.recovery.changed_ms = turn.now_ms
         turn.ready.records += records
         turn.ready.changes += [PathChange(event, False, (event,)) for event in closed]
         return records

@@ -81,6 +81,8 @@ class Recovery:
     """At most `PEERS_MAX`; who is registered, or a member, has the place of a stranger when there is none left."""
     is_pulling: bool = False
     """Whether a pull is under way."""
+    changed_ms: int = 0
+    """When somebody else's event last changed what is held here."""
     _pull_ms: int | None = None
     _exchange_ms: int | None = None
     _exchange_name: NodeName | None = None

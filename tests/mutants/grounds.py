@@ -171,7 +171,7 @@ GROUNDS = (
         "failed-and-asked",
         "who asks a service that failed is told so",
         "core/ground/services.py",
-        "        self._failed.add(name)\n",
+        "        self._reception.failed.add(name)\n",
         "",
         _SERVICES,
     ),

@@ -299,7 +299,7 @@ SIMULATED = (
         "digest-ignored",
         "a ping that shows another state starts an exchange (REC-3)",
         "core/gossip.py",
-        "        node.recovery.differed(name, node.changed_ms, turn.now_ms)\n",
+        "        node.recovery.differed(name, node.recovery.changed_ms, turn.now_ms)\n",
         "",
     ),
     _of(

@@ -28,6 +28,7 @@ from distkv.core.ground.machine import (
 )
 from distkv.core.ground.mounted import Mounted
 from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
+from distkv.core.ground.reception import Reception
 from distkv.core.ground.requests import Requests, WordWithin
 from distkv.core.ground.seen_nodes import SeenNodes
 from distkv.core.ground.turn import (
@@ -58,7 +59,7 @@ from distkv.core.ready import (
     WorkDone,
 )
 from distkv.core.turn import Turn
-from distkv.errors import InternalError, NotReadyError, RequestError
+from distkv.errors import RequestError
 from distkv.model.invariant import must
 from distkv.wire.edges import TreeFrame
 
@@ -75,6 +76,7 @@ class Services:
     def __init__(self, footing: Footing, machines: Mapping[str, ServiceMachine], rng: Rng) -> None:
         """`machines`: each by the name of its service."""
         self._footing: Final = footing
+        self._reception: Final = Reception(footing)
         self._slots: Final = footing.slots
         self._rng: Final = rng
         self._mounted: Final = {
@@ -84,11 +86,8 @@ class Services:
         self._nodes: Final = SeenNodes(footing)
         self._due_ms: int | None = None
         """When the first of them wants to be woken. Kept, because it is asked for after every write."""
-        self._is_working = False
         self._void_count = 0
         self._was_stale = False
-        self._failed: Final = set[str]()
-        """The services that are off until the next start."""
         self._requests: Final = Requests()
         self._has_written = False
         """Whether a service wrote into the store since the last input began."""
@@ -98,7 +97,7 @@ class Services:
     @property
     def failed(self) -> frozenset[str]:
         """The services that are off until the next start, because they failed."""
-        return frozenset(self._failed)
+        return frozenset(self._reception.failed)
 
     def begin(self, *, is_stale: bool, is_void: bool) -> None:
         """The log is replayed. `is_stale`: the disk is known to be an old one; `is_void`: what is on it was promised in
@@ -111,7 +110,7 @@ class Services:
         self._ahead_ms, self._has_written = turn.boot_ms - turn.now_ms, False
         if isinstance(what, ServiceAsked):
             self._requests.open[what.id] = what.service
-            refusal = self._refusal(what.service, mounted)
+            refusal = self._reception.refusal(what.service, is_mounted=mounted is not None)
             if refusal is not None:
                 self._answer(Answer(what.id, refusal), turn)
                 return
@@ -127,9 +126,9 @@ class Services:
                 self._carry_out_own(mounted, turn)
                 self._see_when_due(mounted)
             return
-        elif not self._admit(what, mounted, turn):
+        elif not self._reception.admit(what, turn, is_mounted=mounted is not None):
             return
-        if mounted is None or not self._is_working:
+        if mounted is None or not self._reception.is_working:
             return
         if isinstance(what, NodeTold) and NodeCalls.is_for(what.body):
             self._do_calls(mounted, turn, lambda calls, taken: calls.told(what.name, what.body, taken))
@@ -154,9 +153,9 @@ class Services:
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
             turn.ready.records += [*self._slots.void(), *self._footing.data.mark_old()]
         self._was_stale = is_stale
-        if is_serving != self._is_working or self._slots.void_count != self._void_count:
+        if is_serving != self._reception.is_working or self._slots.void_count != self._void_count:
             self._begin_or_end(turn, is_serving=is_serving)
-        if not self._is_working:
+        if not self._reception.is_working:
             self._footing.heard.clear()
             return
         if self._footing.heard:
@@ -177,7 +176,7 @@ class Services:
 
     def wake_ms(self) -> int | None:
         """When one of them wants to be woken, by the monotonic clock, as far as the two clocks differ now."""
-        return self._due_ms - self._ahead_ms if self._due_ms is not None and self._is_working else None
+        return self._due_ms - self._ahead_ms if self._due_ms is not None and self._reception.is_working else None
 
     # -- when they work
 
@@ -191,10 +190,10 @@ class Services:
 
     def _begin_or_end(self, turn: Turn, *, is_serving: bool) -> None:
         """Begin when clients are served from now on, and again whenever what was kept is void."""
-        self._is_working, self._void_count = is_serving, self._slots.void_count
+        self._reception.is_working, self._void_count = is_serving, self._slots.void_count
         self._requests.clear()
         for id in list(self._requests.open):
-            self._answer(Answer(id, self._not_ready()), turn)
+            self._answer(Answer(id, self._reception.not_ready()), turn)
         if is_serving and self._mounted:
             self._footing.take_entry_changes()  # each looks at all there is when it begins
             self._footing.heard.clear()
@@ -226,31 +225,6 @@ class Services:
     def _new_calls(self, kept: bytes | None = None) -> NodeCalls:
         footing = self._footing
         return NodeCalls(footing.me, footing.life, kept, lambda: int(self._rng.random() * FIRST_MAX))
-
-    def _refusal(self, name: str, mounted: Mounted | None) -> RequestError | None:
-        if name in self._failed:
-            return self._off(name)
-        if mounted is None:
-            return RequestError(f"{self._footing.me} has no service {name}: ask for one that this release has")
-        return None if self._is_working else self._not_ready()
-
-    def _not_ready(self) -> NotReadyError:
-        footing = self._footing
-        return NotReadyError(f"{footing.me} is {footing.state}, and its services begin anew; ask again in a moment")
-
-    def _admit(self, what: NodeTold, mounted: Mounted | None, turn: Turn) -> bool:
-        """Whether what a node says counts; it is dropped otherwise, and counted."""
-        footing = self._footing
-        dropped = ""
-        if mounted is None:
-            dropped = "service_unknown"
-        elif what.name == footing.me or not footing.is_registered(what.name):
-            dropped = "service_stranger"
-        elif not self._is_working:
-            dropped = "service_not_ready"
-        if dropped:
-            turn.ready.note(dropped, node=what.name, service=what.service)
-        return not dropped
 
     # -- one step
 
@@ -297,7 +271,7 @@ class Services:
             if mounted.calls.own:
                 self._step(mounted, mounted.calls.own.popleft(), turn)
             elif requests.following:
-                if mounted.name not in self._failed:
+                if mounted.name not in self._reception.failed:
                     mounted.note_due()
                 mounted = self._follow(requests.following.popleft(), turn) or mounted
             else:
@@ -307,7 +281,7 @@ class Services:
                 requests.again_ms = turn.boot_ms + 1
                 turn.ready.note("service_steps_put_off", service=mounted.name)
                 break
-        if mounted.name not in self._failed:
+        if mounted.name not in self._reception.failed:
             mounted.note_due()
 
     def _follow(self, word: WordWithin, turn: Turn) -> Mounted | None:
@@ -316,7 +290,7 @@ class Services:
         mounted, is_open = self._mounted.get(name), self._requests.open
         if isinstance(what, ServiceAsked):
             is_open[id] = name
-            refusal = self._refusal(name, mounted)
+            refusal = self._reception.refusal(name, is_mounted=mounted is not None)
             if refusal is not None:
                 self._answer(Answer(id, refusal), turn)
         elif isinstance(what, ServiceWithdrawn):
@@ -329,7 +303,7 @@ class Services:
         return mounted
 
     def _step(self, mounted: Mounted, what: ServiceInput, turn: Turn, *, always_waits: bool = False) -> None:
-        if mounted.name in self._failed:
+        if mounted.name in self._reception.failed:
             return  # a moment ago
         taken = ServiceTurn(mounted.name, turn.boot_ms, turn.wall, mounted.data)
         taken.always_waits = always_waits
@@ -355,23 +329,17 @@ class Services:
         """A machine failed in the midst of a step. Nothing of that step leaves, and this service is off until the next
         start, which begins with what is on the disk. The node goes on."""
         del self._mounted[name]
-        self._failed.add(name)
+        self._reception.failed.add(name)
         self._has_written = True
         self._footing.announce(name, None)
         fault.note(turn, "service_failed", service=name)
         self._requests.gone(name)
         for id in [id for id, service in self._requests.open.items() if service == name]:
-            self._answer(Answer(id, self._off(name)), turn)
-
-    def _off(self, name: str) -> InternalError:
-        return InternalError(
-            f"the service {name} of {self._footing.me} has failed, and is off: the log of the server says why;"
-            " start the server again"
-        )
+            self._answer(Answer(id, self._reception.off(name)), turn)
 
     def _see_when_due(self, mounted: Mounted) -> None:
         """Of the others nothing has changed."""
-        if mounted.name not in self._failed:
+        if mounted.name not in self._reception.failed:
             mounted.note_due()
         due_ms = min((one.due_ms for one in self._mounted.values() if one.due_ms is not None), default=None)
         again_ms = self._requests.again_ms
@@ -443,7 +411,7 @@ class Services:
             mounted.calls.check()
             mounted.machine.check()
         self._nodes.check()
-        must(self._mounted.keys().isdisjoint(self._failed), "what failed is off")
+        must(self._mounted.keys().isdisjoint(self._reception.failed), "what failed is off")
         self._requests.check()
         must(
             set(self._requests.open.values()) <= self._mounted.keys(),
