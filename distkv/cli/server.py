@@ -101,7 +101,8 @@ def given_options(
 def _serve(session: CliSession, config: Config, init_value: bytes | None, *, restored: bool) -> int:
     import trio  # only here: everything else starts faster without
 
-    from distkv.daemon.main import Beginning, serve
+    from distkv.core.ready import Beginning
+    from distkv.daemon.main import serve
 
     log_to_stderr(config.log.format, session.verbosity, session.log_levels)
     try:

@@ -138,7 +138,7 @@ class Clients:
         node.begin_life_if_due(turn)
         if (what.link[0], life_of(what.link[1])) == (store.me, store.own.life):
             node.follow([Duty.BEGIN_LIFE], turn)  # a chain names nothing of its own writer's
-        tock = what.tock if what.tock <= store.tock + node.settings.tock_jump else store.tock
+        tock = what.tock if what.tock <= store.tock + node.settings.limits.tock_jump else store.tock
         applied = store.replace(what.path, what.link, tock, turn.wall)
         node.publish(applied, turn)
         turn.ready.reply = WriteDone(applied.event, before)

@@ -111,7 +111,7 @@ class Gossip:
         if header.network is not None and network_id is not None and header.network != network_id:
             turn.ready.note("foreign_network", node=header.node, network=header.network.hex())
             return False
-        if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
+        if node.is_serving and header.tock > node.store.tock + node.settings.limits.tock_jump:
             turn.ready.note("tock_jump", node=header.node, tock=header.tock)
             self._compare_later(header.node, turn)
             return False
@@ -246,7 +246,7 @@ class Gossip:
 def jump_of(node: Node, event: Event) -> str | None:
     """Which number of an event is too far ahead for it to be taken from gossip or a link; None: none is (docs/protocol,
     TOCK-3, INFO-2, JUMP-1)."""
-    if node.is_serving and event.tock > node.store.tock + node.settings.tock_jump:
+    if node.is_serving and event.tock > node.store.tock + node.settings.limits.tock_jump:
         return "tock_jump"
     if not all(is_near(node, link) for link in event.chain):
         return "tick_jump"

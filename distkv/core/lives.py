@@ -68,7 +68,7 @@ class Lives:
     def __init__(self, settings: CoreSettings, store: Store, rng: Rng) -> None:
         self._settings, self._store, self._rng = settings, store, rng
         self.witnesses = Witnesses(settings.clock_ms)
-        self._old_disk = OldDisk(settings.clock_ms, settings.restarts)
+        self._old_disk = OldDisk(settings.clock_ms, settings.beginning.restarts)
         self._has_reclaimed = False
 
     # -- the disk
@@ -81,7 +81,7 @@ class Lives:
         if store.others():
             self.witnesses.need()
         is_retired = own.life is not None and store.registry.is_retired(store.me, own.life)
-        is_old = store.is_damaged or own.is_life_over or self._settings.restored or is_retired
+        is_old = store.is_damaged or own.is_life_over or self._settings.beginning.restored or is_retired
         return [*self._damage(), *(self._mark(True) if is_old else ())]
 
     def downloading(self, *, is_stale: bool) -> list[Consequence]:

@@ -67,7 +67,7 @@ class Node:
         name, clock_ms = settings.node, settings.clock_ms
         self.settings = settings
         self.store = Store(name, settings.chain_length_max)
-        self.store.data.bytes_max = settings.data_bytes_max
+        self.store.data.bytes_max = settings.limits.data_bytes_max
         self.lives = Lives(settings, self.store, rng)
         self.late_joins = LateJoins(self.store)
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
@@ -159,7 +159,7 @@ class Node:
 
     def is_too_much(self, ticks: TickRanges) -> bool:
         """Whether these are more than one pull asks for."""
-        return count(ticks) > self.settings.pull_events_max
+        return count(ticks) > self.settings.limits.pull_events_max
 
     def unexpected(self) -> TickRanges:
         """What is missing, not given up, and about to come by no link."""
@@ -308,7 +308,7 @@ class Node:
         expected = self.following.expected(missing)
         left = self.following.coming() | expected.keys()
         ticks |= {name: [last_tick(life_of(tick)) for tick in ticks[name]] for name in left & ticks.keys()}
-        return AskEvents(without(missing, expected), doubted, ticks, self.settings.pull_events_max), left
+        return AskEvents(without(missing, expected), doubted, ticks, self.settings.limits.pull_events_max), left
 
     def check(self) -> None:
         """

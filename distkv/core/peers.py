@@ -147,7 +147,7 @@ class Peers:
                 node.follow(node.lives.name_claimed(maps.addr), turn)
             turn.ready.reply = node.maps()
             return
-        if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
+        if node.is_serving and header.tock > node.store.tock + node.settings.limits.tock_jump:
             turn.ready.note("tock_jump", node=header.node, tock=header.tock)
             node.recovery.differed(header.node, turn.now_ms, turn.now_ms)
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
@@ -306,7 +306,7 @@ class Peers:
         missing = node.store.tree.ledger.missing()
         expected = node.following.expected(missing)
         wanted = common(without(missing, expected), held)
-        room = node.settings.pull_events_max - count(wanted)
+        room = node.settings.limits.pull_events_max - count(wanted)
         is_left = expected or node.following.coming()  # what closes open losers may come by a link
         asks_losers &= room > 0 and not is_left
         doubted = self._next_losers(held, room) if asks_losers else {}

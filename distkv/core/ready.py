@@ -312,6 +312,31 @@ class LendTo:
 
 
 @attrs.frozen(slots=True)
+class CoreLimits:
+    """How much is taken, or kept, at the most."""
+
+    tock_jump: int = 1 << 32
+    """How far ahead of ours a tock may be."""
+    pull_events_max: int = 20_000
+    data_bytes_max: int = 1 << 30
+    """Of the rows that services keep as data."""
+
+
+@attrs.frozen(slots=True)
+class Beginning:
+    """What is said of one start only."""
+
+    init_value: bytes | None = None
+    """`--init`: the root's value, packed; None: join, or go on."""
+    restored: bool = False
+    """`--restored`: the disk is older than it was, or shall be: the daemon cuts a damaged log."""
+    restarts: int = 0
+    """How often the node has started anew by itself before, because of its old disk."""
+    network_id: bytes = b""
+    """Random; used when this node founds a network."""
+
+
+@attrs.frozen(slots=True)
 class CoreSettings:
     """What the machine is told once."""
 
@@ -322,10 +347,6 @@ class CoreSettings:
     clock_ms: int = 5000
     ping_length: int = 4
     chain_length_max: int = 5
-    tock_jump: int = 1 << 32
-    pull_events_max: int = 20_000
-    data_bytes_max: int = 1 << 30
-    """Of the rows that services keep as data."""
     delete_retention_ms: int = 86_400_000
     """How old a tombstone is at least before it is purged."""
     alone: bool = False
@@ -334,14 +355,8 @@ class CoreSettings:
     """Whether other nodes are followed."""
     fanout: int = 16
     """How many follow a writer itself; in a larger network the others follow through these."""
-    init_value: bytes | None = None
-    """`--init`: the root's value, packed; None: join, or go on."""
-    restored: bool = False
-    """`--restored`: the disk is older than it was."""
-    restarts: int = 0
-    """How often the node has started anew by itself before, because of its old disk."""
-    network_id: bytes = b""
-    """Random; used when this node founds a network."""
+    limits: CoreLimits = attrs.field(factory=CoreLimits)
+    beginning: Beginning = attrs.field(factory=Beginning)
 
 
 Reply: TypeAlias = WriteReply | TickMaps | SnapshotHead | DistkvError

@@ -135,7 +135,7 @@ class Replica:
         turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
         node.begin(now_ms)
         self._peers.begin(now_ms)
-        if store.registry.network is not None and node.settings.init_value is not None:
+        if store.registry.network is not None and node.settings.beginning.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
                 " start without --init to go on with it, or name an empty directory"
@@ -144,7 +144,7 @@ class Replica:
         is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
         if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
-        is_void = node.settings.restored or store.own.is_life_over
+        is_void = node.settings.beginning.restored or store.own.is_life_over
         self._services.begin(is_stale=store.own.is_stale, is_void=is_void)
         node.follow(node.lives.begin(), turn)
         self._links.see_addresses()

@@ -257,7 +257,7 @@ class Startup:
     @property
     def _is_founding(self) -> bool:
         """Whether `--init` was given."""
-        return self._settings.init_value is not None
+        return self._settings.beginning.init_value is not None
 
     def _first_delay_ms(self) -> int:
         """'The first message shall be delayed by a random interval between clock/2 and clock seconds.'"""

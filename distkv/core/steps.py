@@ -54,9 +54,9 @@ def _ask(what: AskMaps | AskSnapshot, why: Why, node: Node, turn: Turn) -> None:
 
 
 def _found_network(node: Node, turn: Turn) -> None:
-    store, settings = node.store, node.settings
+    store, beginning = node.store, node.settings.beginning
     turn.ready.records += store.own.begin_life(0)
-    for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
+    for applied in store.found_network(beginning.network_id, beginning.init_value or b"\xc0", turn.wall):
         node.publish(applied, turn)
 
 

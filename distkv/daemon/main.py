@@ -27,7 +27,7 @@ import trio
 
 from distkv.config import Config
 from distkv.core.ground.service import machines
-from distkv.core.ready import CoreSettings
+from distkv.core.ready import Beginning, CoreLimits, CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
@@ -66,18 +66,6 @@ STATUS_S: Final = 1.0
 SWITCH_S: Final = 0.0005
 """So long a thread keeps the interpreter at the most while another one wants it. A set needs it some five times: beside
 a thread that builds pages for a reader of all changes, Python's own 5 ms would be 25."""
-
-
-@attrs.frozen
-class Beginning:
-    """What is said of one start only."""
-
-    init_value: bytes | None = None
-    """`--init`, packed; None to join a network, or to go on."""
-    restored: bool = False
-    """`--restored`: the data directory is older than it was, or shall be: a damaged log is cut."""
-    restarts: int = 0
-    """How often the node has started anew in this process."""
 
 
 async def serve(config: Config, beginning: Beginning) -> None:
@@ -214,17 +202,12 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
         clock_ms=int(config.ping.clock_s * 1000),
         ping_length=config.ping.length,
         chain_length_max=config.chain_length,
-        tock_jump=config.limits.tock_jump,
-        pull_events_max=config.limits.pull_events,
-        data_bytes_max=config.limits.data_bytes,
         delete_retention_ms=int(config.delete.retention_s * 1000),
         alone=config.transport == "solo",
         follow=config.links.follow,
         fanout=config.links.fanout,
-        init_value=beginning.init_value,
-        restored=beginning.restored,
-        restarts=beginning.restarts,
-        network_id=os.urandom(8),
+        limits=CoreLimits(config.limits.tock_jump, config.limits.pull_events, config.limits.data_bytes),
+        beginning=attrs.evolve(beginning, network_id=os.urandom(8)),
     )
     tree = TreeSettings(settings.node, addr, config.tree.fanout, round(config.tree.announce_s * 1000))
     return Replica(

@@ -17,7 +17,6 @@ from typing import Any, Final
 from distkv.core.ready import (
     AnnounceDue,
     Ask,
-    CoreSettings,
     FollowFrom,
     HeardMessage,
     Input,
@@ -40,6 +39,7 @@ from distkv.sim.rot import Choose, ChooseRows, no_rows
 from distkv.sim.rule import Observer, Observers
 from distkv.sim.service_nodes import ServiceNodes
 from distkv.sim.telling import tell_services
+from distkv.sim.told import core_settings
 from distkv.sim.tree_edges import VirtualEdges
 from distkv.sim.trees import TreeNodes
 from distkv.storage.memory import MemoryDisk
@@ -114,9 +114,9 @@ class Fleet:
 
     def start(self, name: str, *, init: object = None, up: bool = True, addr: str | None = None, **more: Any) -> Host:
         """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs, and `more` are
-        fields of its `CoreSettings`."""
+        fields as `core_settings` takes them."""
         host = self.host(name, addr=addr)
-        settings = CoreSettings(
+        settings = core_settings(
             node=host.node,
             addr=host.addr,
             start=Start(host.clock.wall(self.now_ms), self.rng.getrandbits(60)),

@@ -199,7 +199,7 @@ class Process:
     def __init__(self, around: Surroundings, host: Host, replica: Replica, settings: Mapping[str, Any]) -> None:
         self.host = host
         self.settings = settings
-        """What every start of it is told, by the names of `CoreSettings`."""
+        """What every start of it is told, by the names that `core_settings` takes."""
         self.replica = replica
         self.wake_at_ms: int | None = None
         """True time of the next wake, if nothing happens before."""

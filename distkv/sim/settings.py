@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import attrs
-
-from distkv.core.ready import CoreSettings
 from distkv.sim.actions import Setting, SettingMap
 from distkv.sim.service import sim_parts
+from distkv.sim.told import FLAT
 from distkv.sim.words import Known, time_of
 
 DEFAULTS: Final[dict[str, Setting]] = {
@@ -50,9 +48,7 @@ def world_known() -> Known:
 
 
 CORE: Final[Known] = {
-    name_of(field.name): (field.name, field.default)
-    for field in attrs.fields(CoreSettings)
-    if isinstance(field.default, int)
+    name_of(field): (field, default) for field, default in FLAT.items() if isinstance(default, int)
 }
 """What a node can be told."""
 

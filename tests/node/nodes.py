@@ -23,7 +23,7 @@ from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from distkv.config import Limits, ScrubConfig, TreeConfig
 from distkv.core.ground.machine import ServiceMachine
-from distkv.core.ready import CoreSettings, Input, Ready
+from distkv.core.ready import Input, Ready
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
@@ -37,6 +37,7 @@ from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName, first_tick
 from distkv.services.connections import serve_listeners
+from distkv.sim.told import core_settings
 from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
@@ -106,7 +107,7 @@ def new_replica(
 ) -> Replica:
     """The machine of a node, empty."""
     told = {"addr": f"{name}:1", "start": Start(1.7e9, 1), "clock_ms": CLOCK_MS, **settings}
-    core = CoreSettings(NodeName(name), **told)
+    core = core_settings(NodeName(name), **told)
     if tree is None:
         return Replica(core, random.Random(name), services or {})
     planted = TreeSettings(core.node, core.addr, tree.fanout, round(tree.announce_s * 1000))

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.client_writes import LocalDecision, LocalSet, WriteDone
-from distkv.core.ready import CoreSettings, Ready
+from distkv.core.ready import Ready
 from distkv.core.replica import Replica
 from distkv.model.event import Event, Link, NodeName
 from distkv.model.path import Path
 from distkv.model.tree import Tree
+from distkv.sim.told import core_settings
 from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, Start
 from distkv.wire.value_requests import SetValue
@@ -71,7 +72,7 @@ def new_nodes() -> Nodes:
     found = []
     for name in NAMES:
         replica = Replica(
-            CoreSettings(NodeName(name), "h:1", Start(1.7e9, 1), alone=True, init_value=b"\x01", network_id=NETWORK),
+            core_settings(NodeName(name), "h:1", Start(1.7e9, 1), alone=True, init_value=b"\x01", network_id=NETWORK),
             Random(0),
         )
         replica.begin(0, 1.7e9)

@@ -93,7 +93,7 @@ def test_whatever_is_told_only_near_ticks_of_the_followed_writer_count(items: li
     replica = fleet["b"]
     ledger, follow = replica.tree.ledger, replica.following.parents[A].follow
     lasts = {name: ledger.last(name) for name in (A, B, C, STRANGER)}
-    limit, may_be_held, mine = replica.tock + replica.settings.tock_jump, ledger.held(), replica.tick
+    limit, may_be_held, mine = replica.tock + replica.settings.limits.tock_jump, ledger.held(), replica.tick
     for told, known in items:
         events = tuple(_event(lasts, *one) for one in told)
         ranges = {name: _ranges(lasts[name] + far, size) for name, (far, size) in known.items()}

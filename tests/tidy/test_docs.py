@@ -21,7 +21,6 @@ from docutils import nodes
 from distkv import errors
 from distkv.config import Limits
 from distkv.core import election, handover, startup
-from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.server_tree import phase
 from distkv.engine.commit import Committer
@@ -33,6 +32,7 @@ from distkv.model.path import Path as StorePath
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
 from distkv.services.status import get_state
+from distkv.sim.told import core_settings
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.pull import PeerCaller
@@ -315,7 +315,7 @@ def test_client_protocol_lists_the_fields_of_the_greeting() -> None:
 
 @pytest.mark.trio
 async def test_client_protocol_lists_the_fields_of_get_state() -> None:
-    settings = CoreSettings(NODE, "h:1", Start(1.0, 1), network_id=HASH)  # a node without data: it waits for something
+    settings = core_settings(NODE, "h:1", Start(1.0, 1), network_id=HASH)  # a node without data: it waits for something
     driver = Driver(Replica(settings, Random(0)), Committer(open_log(MemoryDisk())), None, PeerCaller(), Limits())
     driver.begin()
     sent = packing.unpack(get_state(driver, GetState(1)))

@@ -11,12 +11,13 @@ from random import Random
 import pytest
 
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, WriteDone
-from distkv.core.ready import CoreSettings, JoinerAsked, Ready
+from distkv.core.ready import JoinerAsked, Ready
 from distkv.core.replica import Replica
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.sim.told import core_settings
 from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, KnownRecord, LostRecord, SnapshotHead, Start
 from distkv.wire.value_requests import SetValue
@@ -28,7 +29,7 @@ HERE, ELSEWHERE = Path(["p"]), Path(["q"])
 
 def ready_replica(*, losers: int = 0) -> Replica:
     """A node that serves; with `losers` at `HERE`, which others wrote."""
-    settings = CoreSettings(ME, "me:1", Start(1.7e9, 1), alone=True, init_value=b"\x01", network_id=bytes(8))
+    settings = core_settings(ME, "me:1", Start(1.7e9, 1), alone=True, init_value=b"\x01", network_id=bytes(8))
     replica = Replica(settings, Random(0))
     replica.begin(0, 1.7e9)
     for number in range(losers):

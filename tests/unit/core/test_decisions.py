@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from distkv.core.client_writes import LocalDecision, LocalSet, WriteDone
-from distkv.core.ready import CoreSettings, Ready
+from distkv.core.ready import Ready
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, ExpiringEvent, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.sim.told import core_settings
 from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, LifeRecord, Start, Update
 from distkv.wire.value_requests import SetValue
@@ -22,7 +23,8 @@ NETWORK = bytes(8)
 
 
 def new_replica() -> Replica:
-    settings = CoreSettings(NodeName("me"), "me:1", Start(1.7e9, 1), alone=True, init_value=b"\x01", network_id=NETWORK)
+    start = Start(1.7e9, 1)
+    settings = core_settings(NodeName("me"), "me:1", start, alone=True, init_value=b"\x01", network_id=NETWORK)
     return Replica(settings, Random(0))
 
 

@@ -7,12 +7,13 @@ from random import Random
 import pytest
 
 from distkv.core.client_writes import BatchDone, LocalBatch, LocalDecision, LocalSet, WriteDone
-from distkv.core.ready import CoreSettings, Reply, Wake
+from distkv.core.ready import Reply, Wake
 from distkv.core.replica import Replica
 from distkv.errors import ConflictError, ExistsError, FencedError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
 from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
+from distkv.sim.told import core_settings
 from distkv.wire.decisions import Dismiss, Restore
 from distkv.wire.message import EventRecord, Start
 from distkv.wire.value_requests import GetValue, SetValue
@@ -25,7 +26,7 @@ ONE, TWO = b"\x01", b"\x02"
 
 @pytest.fixture
 def replica() -> Replica:
-    settings = CoreSettings(NodeName("me"), "me:1", Start(1.7e9, 1), alone=True, init_value=ONE, network_id=bytes(8))
+    settings = core_settings(NodeName("me"), "me:1", Start(1.7e9, 1), alone=True, init_value=ONE, network_id=bytes(8))
     found = Replica(settings, Random(0))
     found.begin(0, 1.7e9)
     return found

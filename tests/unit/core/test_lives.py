@@ -11,13 +11,14 @@ from random import Random
 import pytest
 
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
-from distkv.core.ready import CoreSettings, Note
+from distkv.core.ready import Note
 from distkv.core.registry import node_path, retired_path
 from distkv.core.update import Store
 from distkv.errors import DuplicateNameError, StaleError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock, first_tick
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.sim.told import core_settings
 from distkv.wire.message import EventRecord, Header, LifeRecord, StaleRecord, Start
 from distkv.wire.values import pack_value
 
@@ -41,7 +42,7 @@ def stored(*, other: bool = False) -> Store:
 
 
 def lives_of(store: Store, *, restored: bool = False) -> Lives:
-    return Lives(CoreSettings(ME, ADDR, START, restored=restored), store, Random(0))
+    return Lives(core_settings(ME, ADDR, START, restored=restored), store, Random(0))
 
 
 def registered_by_other(store: Store, life: int, addr: str) -> Event:

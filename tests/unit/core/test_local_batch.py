@@ -7,11 +7,12 @@ from random import Random
 import pytest
 
 from distkv.core.client_writes import BatchDone, Found, LocalBatch, LocalSet, WriteDone
-from distkv.core.ready import CoreSettings, Ready
+from distkv.core.ready import Ready
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.sim.told import core_settings
 from distkv.wire.message import EventRecord, Start, Update
 from distkv.wire.value_requests import GetValue, SetValue
 
@@ -20,7 +21,7 @@ LIFE = 1 << COUNT_BITS
 
 
 def new_replica() -> Replica:
-    return Replica(CoreSettings(NodeName("me"), "me:1", Start(1.7e9, 1), alone=True, init_value=ONE), Random(0))
+    return Replica(core_settings(NodeName("me"), "me:1", Start(1.7e9, 1), alone=True, init_value=ONE), Random(0))
 
 
 def ready_replica(**values: bytes) -> Replica:

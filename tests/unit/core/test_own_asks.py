@@ -17,7 +17,6 @@ from distkv.core.ground.services import STEPS_MAX
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import (
     Answer,
-    CoreSettings,
     Ready,
     ServiceAsked,
     ServiceContinued,
@@ -28,6 +27,7 @@ from distkv.core.ready import (
 )
 from distkv.core.replica import Replica
 from distkv.errors import BusyError, DistkvError, InternalError, NotFoundError, RequestError
+from distkv.sim.told import core_settings
 from distkv.wire.message import Record, ResetRecord, SlotRecord, Start
 from tests.proof.core.echo.machine import Echo
 from tests.unit.core.test_services import WALL, A, B, step
@@ -69,7 +69,7 @@ class Asking:
         self.asker, self.asked = Scripted(nothing, nothing), Scripted(nothing, nothing)
 
     def start(self, records: Iterable[Record] = (), **more: bool) -> Ready:
-        settings = CoreSettings(
+        settings = core_settings(
             node=A, addr="a:1", start=Start(WALL, 1), alone=True, network_id=b"12345678", init_value=b"\xc0", **more
         )
         self.replica = Replica(settings, random.Random(1), {ASKER: self.asker, ASKED: self.asked})

@@ -16,7 +16,6 @@ from distkv.core.ground.machine import ServiceGround, ServiceInput
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import (
     Answer,
-    CoreSettings,
     Input,
     NodeTold,
     Ready,
@@ -30,6 +29,7 @@ from distkv.core.replica import Replica
 from distkv.core.tree_part import MakeTree
 from distkv.errors import BadValueError, InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
+from distkv.sim.told import core_settings
 from distkv.wire.message import DataRecord, EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
 from tests.proof.core.echo.machine import ECHO, Echo
 from tests.proof.wire.echo import EchoKeep, EchoKept, EchoNamed, EchoRows
@@ -45,7 +45,7 @@ def made(
     """The replica of node `a`, or of another one, begun."""
     init = {} if records else {"init_value": b"\xc0"}
     told = {"node": A, "addr": "a:1", "alone": True, "network_id": b"12345678", **init, **more}
-    settings = CoreSettings(start=Start(WALL, 1), **told)
+    settings = core_settings(start=Start(WALL, 1), **told)
     replica = Replica(settings, random.Random(1), {ECHO: echo}, tree)
     for record in records:
         replica.replay(record)

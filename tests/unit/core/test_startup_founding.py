@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import CoreSettings, HeardMessage, MembersSeen, PeerAnswered, PeerDone, TransportUp, Wake
+from distkv.core.ready import HeardMessage, MembersSeen, PeerAnswered, PeerDone, TransportUp, Wake
 from distkv.core.replica import Replica
 from distkv.errors import InitRefusedError
 from distkv.model.event import NodeName
 from distkv.model.path import ROOT, Path
 from distkv.model.state import State
 from distkv.sim.network import NetworkFaults
+from distkv.sim.told import core_settings
 from distkv.wire.message import Ping, Start
 from distkv.wire.records import encode_record
 from distkv.wire.values import pack_value, unpack_value
@@ -189,7 +190,7 @@ def test_founder_that_crashes_before_it_founded_may_try_again() -> None:
 
 
 def test_founders_value_may_be_nil() -> None:
-    settings = CoreSettings(
+    settings = core_settings(
         NodeName("a"), "a:1", Start(1.0, 1), init_value=pack_value(None), network_id=b"12345678", alone=True
     )
     replica = Replica(settings, Fleet().rng)
@@ -213,7 +214,7 @@ def test_second_word_that_the_transport_is_up_does_not_lengthen_the_wait() -> No
 
 
 def test_wake_that_comes_late_founds_all_the_same() -> None:
-    settings = CoreSettings(NodeName("a"), "a:1", Start(1.0, 1), init_value=b"\x01", network_id=b"12345678")
+    settings = core_settings(NodeName("a"), "a:1", Start(1.0, 1), init_value=b"\x01", network_id=b"12345678")
     replica = Replica(settings, Fleet().rng)
     replica.begin(0, 1.0)
     replica.step(0, 1.0, TransportUp())

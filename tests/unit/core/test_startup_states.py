@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from distkv.core.ready import CoreSettings
 from distkv.core.startup import TRANSITIONS, WAITS_FOR_ANSWER, Startup, StartupCause, Step
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
+from distkv.sim.told import core_settings
 from distkv.wire.message import Start
 
 CLOCK_MS = 5000
@@ -22,8 +22,8 @@ GAP = {OTHER: Ranges([(1, 3)])}
 
 
 def _machine(*, founding: bool = False, alone: bool = False) -> Startup:
-    settings = CoreSettings(
-        NodeName("me"), "me:1", Start(1.0, 1), CLOCK_MS, alone=alone, init_value=b"\x01" if founding else None
+    settings = core_settings(
+        NodeName("me"), "me:1", Start(1.0, 1), clock_ms=CLOCK_MS, alone=alone, init_value=b"\x01" if founding else None
     )
     return Startup(settings, random.Random(0))
 

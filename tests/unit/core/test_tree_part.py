@@ -10,13 +10,14 @@ from random import Random
 
 from distkv.core.client_writes import LocalSet
 from distkv.core.edges import Close, EdgeAsked, EdgeEffect, EdgeTold, NodeMeasured, Say, TreeInput, TreeTurn
-from distkv.core.ready import CoreSettings, Input, Wake
+from distkv.core.ready import Input, Wake
 from distkv.core.replica import Replica
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
 from distkv.core.tree_part import MakeTree
 from distkv.model.event import NodeName
 from distkv.model.path import Path
+from distkv.sim.told import core_settings
 from distkv.wire.edges import ParentRefusal
 from distkv.wire.message import Start
 from distkv.wire.value_requests import SetValue
@@ -41,7 +42,7 @@ class _Failing(ServerTree):
 
 
 def _replica(tree: MakeTree | None, *, init: bool = True) -> Replica:
-    told = CoreSettings(ME, "me:1", Start(1.7e9, 1), alone=True, init_value=b"\x01" if init else None)
+    told = core_settings(ME, "me:1", Start(1.7e9, 1), alone=True, init_value=b"\x01" if init else None)
     replica = Replica(told, Random(0), {}, tree)
     replica.begin(0, 1.7e9)
     return replica
