@@ -163,7 +163,7 @@ class Site:
             self.fleet.later(self.fleet.rng.randrange(1, 20), lambda: tell(answer.result))
 
     def _set_alarm(self, service: TokenService) -> None:
-        wake_ms = service.wake_ms()
+        wake_ms = service.note_due()
         if wake_ms is None:
             return
         due = max(self.clock.true(wake_ms) + 0.01, self.fleet.now + 1)

@@ -1,5 +1,6 @@
 """What is called like a question changes nothing: a property, or a function whose name begins with `is_`, `has_`,
-`knows_`, `holds` or the like.  Who reads `if part.is_over:` does not expect that it matters how often that is asked.
+`knows_`, `holds` or the like, or ends with a unit, as `wake_ms` does.  Who reads `if part.is_over:` does not expect
+that it matters how often that is asked.
 
 Knows: assignments, calls of methods that change their object, and functions of the core that do one of these, through
 as many calls as there are.  Does not know objects of other packages, nor what is changed under another name.
@@ -21,6 +22,8 @@ STATES = {"agrees", "allows", "awaits", "completes", "contains", "counts", "diff
 STATES |= {"keeps", "lacks", "leads", "matches", "owes", "reaches", "refuses", "serves", "shows", "takes"}
 STATES |= {"waits", "wants"}
 """What follows one of these, or is one, says how something is: nobody expects that it changes that."""
+UNITS = {"bytes", "ms", "s"}
+"""What ends with one of these is how much something is: `wake_ms` says when, and no more."""
 PROPERTIES = {"property", "functools.cached_property", "cached_property"}
 CHANGING = {
     "add",
@@ -89,7 +92,8 @@ def _flat(target: ast.expr) -> Iterator[ast.expr]:
 
 def _is_question(function: Function) -> bool:
     decorators = {ast.unparse(one) for one in function.decorator_list}
-    return bool(decorators & PROPERTIES) or function.name.lstrip("_").split("_")[0] in QUESTIONS | STATES
+    words = function.name.lstrip("_").split("_")
+    return bool(decorators & PROPERTIES) or words[0] in QUESTIONS | STATES or words[-1] in UNITS
 
 
 def _seen(function: Function, owner: str, file: str) -> Seen:
@@ -193,9 +197,21 @@ def is_new(one, some):
 
 def has_all(some):
     some[1] = 2
+
+class Other:
+    def wake_ms(self):
+        self.due_ms = self.first_ms()
+        return self.due_ms
+
+    def first_ms(self):
+        return min(self.times)
+
+    def later_ms(self, part):
+        return part.wake_ms()
 """
 
 
 def test_question_that_changes_something_is_found() -> None:
     functions = [*_functions(Source.of(SAMPLE).tree, "sample")]
-    assert {name for _, name, _ in _lies(functions)} == {"first", "is_over", "may_go", "holds", "is_new", "has_all"}
+    lies = {"first", "is_over", "may_go", "holds", "is_new", "has_all", "wake_ms", "later_ms"}
+    assert {name for _, name, _ in _lies(functions)} == lies

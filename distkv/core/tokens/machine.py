@@ -267,7 +267,7 @@ class TokenMachine:
             if self._agreed_due_ms != 0:
                 break
             consensus.woken(turn.boot_ms)  # it has news for others, or for the service
-        self._due_ms = service.wake_ms(self._agreed_due_ms)
+        self._due_ms = service.note_due(self._agreed_due_ms)
 
     def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
         """None is left."""

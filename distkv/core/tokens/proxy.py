@@ -86,7 +86,7 @@ class Proxy:
         self._search: Final = ServerSearch(questions, servers, min(1000, settings.lease_ms // 8))
         self._claims: Final = SessionClaims(questions, servers)
         self.due_ms = NEVER_MS
-        """Before that `woken` has nothing to do; `NEVER_MS`: it has not, and `wake_ms` need not be asked."""
+        """Before that `woken` has nothing to do; `NEVER_MS`: it has not, and `note_due` need not be called."""
 
     @property
     def claims(self) -> int:
@@ -148,8 +148,8 @@ class Proxy:
 
     # -- what happens
 
-    def wake_ms(self) -> int | None:
-        """When `woken` has something to do; asked after each step, and kept for it."""
+    def note_due(self) -> int | None:
+        """After a step: when `woken` has something to do, which is kept for the next one."""
         routes, claims = self._routes, self._claims
         if not (routes.waiting or claims.endings or claims.again):
             self.due_ms = NEVER_MS

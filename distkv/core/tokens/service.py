@@ -120,14 +120,14 @@ class TokenService:
         self._serving.note_due(now_ms)
 
     def woken(self, now_ms: int) -> None:
-        """It is the time that `wake_ms` said."""
+        """It is the time that `note_due` said."""
         for event in self._questions.woken(now_ms):
             self._happened(event, now_ms)
         self._do_own(now_ms)
 
-    def wake_ms(self, next_ms: int | None = None) -> int | None:
-        """When `woken` has something to do, or `next_ms` if that is earlier."""
-        proxy_ms = None if self._proxy.due_ms == NEVER_MS else self._proxy.wake_ms()
+    def note_due(self, next_ms: int | None = None) -> int | None:
+        """After a step: when `woken` has something to do, or `next_ms` if that is earlier."""
+        proxy_ms = None if self._proxy.due_ms == NEVER_MS else self._proxy.note_due()
         return earliest(next_ms, self._questions.wake_ms(), proxy_ms, self._serving.due_ms)
 
     # -- inside
