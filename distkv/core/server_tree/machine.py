@@ -272,9 +272,10 @@ class ServerTree:
             turn.say(edge, ParentRefusal(why, self.path[:0:-1]))
             up.close(turn, edge)
             return
-        for older in up.children.take(edge, join.height):
-            up.close(turn, older)
+        older = up.children.take(edge, join.height)
         past = self.broadcast.past(turn.now_ms)
-        turn.say(edge, ServerInfo(self.path, place.tree_height, up.children.turn, *past))
+        turn.say(edge, ServerInfo(self.path, place.tree_height, up.children.turn, *past))  # first: it has the past
         self.broadcast.open(edge, join.past, turn.now_ms)
+        for lost in older:
+            up.close(turn, lost)
         up.shape_changed(turn)

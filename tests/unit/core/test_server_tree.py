@@ -346,11 +346,15 @@ def test_child_that_makes_the_tree_too_deep_is_refused() -> None:
 
 def test_child_that_attaches_again_takes_its_own_place() -> None:
     tree = _root(fanout=1)
-    older = _child(tree, A)
+    older = _child(tree, A, 1)
     tree.take()
-    _child(tree, A)
-    assert older in _closed(tree.take())
+    edge = _child(tree, A)
+    effects = tree.take()
+    assert older in _closed(effects)
     assert tree.children == [A]
+    infos = [item for item in _said(effects, edge) if isinstance(item, ServerInfo)]
+    assert [item.past is not None for item in infos] == [True, *[False] * (len(infos) - 1)]
+    assert len(infos) > 1, "it loses the older child, and is not as high as before"
 
 
 def test_node_that_asked_and_never_joins_is_given_up() -> None:
