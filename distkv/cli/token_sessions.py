@@ -31,8 +31,9 @@ from distkv.client.session_thread import SessionThread
 from distkv.client.token_wish import TokenWish, as_wish, data_value
 from distkv.errors import HeldError, NoQuorumError, NotFoundError, NotHeldError, TokenLostError
 from distkv.model.fence import Fence
-from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_seconds
+from distkv.wire.fields import read_flag, read_list, read_map, read_seconds
 from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_fields import read_grant_number
 from distkv.wire.token_requests import TTL_S_MAX
 from distkv.wire.values import pack_value
 
@@ -284,10 +285,9 @@ def held_by(client: Client, id: str) -> tuple[list[HeldToken], bool]:
         for item in items:
             for holder in (read_map(one, "holders") for one in read_list(item.get("holders"), "holders")):
                 if holder.get("session") == id:
-                    numbers = read_int(holder, "epoch"), read_int(holder, "counter")
                     data = None if item.get("data") is None else pack_value(item["data"])
                     flags = {"is_shared": read_flag(holder, "shared"), "keeps_data": read_flag(item, "keep_data")}
-                    found.append(HeldToken(str(item.get("token")), *numbers, data=data, **flags))
+                    found.append(HeldToken(str(item.get("token")), *read_grant_number(holder), data=data, **flags))
         more = read_flag(page, "more") and bool(items)
         after = str(items[-1].get("token")) if items else ""
     return found, is_all

@@ -28,7 +28,7 @@ from distkv.text.display import table, word
 from distkv.text.moment import utc
 from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_time
 from distkv.wire.row import WAIT_S_MAX
-from distkv.wire.token_fields import read_list_of_servers
+from distkv.wire.token_fields import read_grant_number, read_list_of_servers
 
 CHANGE_S: Final = 60.0
 STEP_S: Final = 5.0
@@ -238,7 +238,7 @@ def _rows(item: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     end = (str(item.get("waiting")), str(item.get("server")), "" if data is None else word(data))
     holders = [read_map(one, "holders") for one in read_list(item.get("holders"), "holders")]
     for one in holders:
-        fence = f"{read_int(one, 'epoch')}.{read_int(one, 'counter')}"
+        fence = str(read_grant_number(one))
         mode = "shared" if read_flag(one, "shared") else "alone"
         since = read_time(one.get("since"), "since")
         yield (name, fence, mode, str(one.get("session")), utc(since) if since else "unknown", *end)
@@ -252,6 +252,6 @@ def _table(items: list[Mapping[str, object]]) -> list[str]:
 
 def _watched_line(item: Mapping[str, object]) -> str:
     holders = [read_map(one, "holders") for one in read_list(item.get("holders"), "holders")]
-    held = " ".join(f"{read_int(one, 'epoch')}.{read_int(one, 'counter')}@{one.get('session')}" for one in holders)
+    held = " ".join(f"{read_grant_number(one)}@{one.get('session')}" for one in holders)
     data = "" if item.get("data") is None else f" data={word(item.get('data'))}"
     return f"{word(item.get('token'))}: {held or 'free'} waiting={item.get('waiting')}{data}"

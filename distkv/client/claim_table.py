@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from distkv.client import claims
-from distkv.client.claims import Claim, ClaimState, LastFences
+from distkv.client.claims import Claim, ClaimState, LastGrants
 from distkv.client.data_writes import DataWrite, DataWrites
 from distkv.client.holding_news import (
     DataAnswered,
@@ -41,7 +41,7 @@ class ClaimTable:
         self._tell: Final = tell
         self._let_go_ms: Final = let_go_ms
         self._claims: Final = dict[str, Claim]()
-        self._before: Final = LastFences()
+        self._before: Final = LastGrants()
         self._writes: Final = DataWrites()
 
     # -- reading
@@ -158,7 +158,7 @@ class ClaimTable:
                 claim.is_sent = True
                 claim.call = send(request)
         for write in self._writes.to_send(now_ms):
-            write.call = send(write.request(session, self._claims[write.token].fence))
+            write.call = send(write.request(session, self._claims[write.token].number))
 
     # -- what is answered
 

@@ -25,7 +25,7 @@ from distkv.errors import (
     TimedOutError,
     UngrantedError,
 )
-from distkv.model.fence import Fence
+from distkv.model.fence import NO_GRANT, Fence, GrantNumber
 from distkv.wire.held_tokens import HELD_MAX, HeldToken
 from distkv.wire.token_fields import read_ticket, ticket_text
 from distkv.wire.token_replies import TokenGranted, TokenReply
@@ -67,8 +67,8 @@ class Claim:
     give_up_ms: int
     state: ClaimState = ClaimState.WANTED
     ticket: str | None = None
-    fence: tuple[int, int] | None = None
-    """Epoch and counter."""
+    number: GrantNumber | None = None
+    """Of its grant."""
     change: int = 0
     """The number of the newest change of the data that is stored."""
     call: int | None = None
@@ -81,8 +81,8 @@ class Claim:
     """Whether a request for the token ever left; while the answer is not known it may be held."""
     is_repeated: bool = False
     """Whether the release was sent before, and not answered: that one may arrive late."""
-    before: tuple[int, int] | None = None
-    """The fence with which the session held the token the last time."""
+    before: GrantNumber | None = None
+    """With which the session held the token the last time."""
     refusal: DistkvError | None = None
     """Why it was not granted the last time."""
     keeps_data: bool = False
@@ -95,14 +95,13 @@ class Claim:
 
     def held(self, *, with_data: bool) -> HeldToken:
         """As a keep-alive names it."""
-        epoch, counter = self.fence or (0, 0)
+        epoch, counter = self.number or NO_GRANT
         data, keeps_data = (self.data, self.keeps_data) if with_data else (None, False)
         return HeldToken(self.token, epoch, counter, self.is_shared, data, self.change, keeps_data)
 
     def shown_fence(self) -> Fence:
         """As users see it."""
-        epoch, counter = self.fence or (0, 0)
-        return Fence(0, epoch, counter, self.token)
+        return Fence(0, *(self.number or NO_GRANT), self.token)
 
     # -- what is asked
 
@@ -111,7 +110,7 @@ class Claim:
         if self.call is not None or now_ms < self.again_ms:
             return None
         if self.state is ClaimState.RELEASING:
-            return TokenRelease(0, session, self.token, self.fence)
+            return TokenRelease(0, session, self.token, self.number)
         if self.state is not ClaimState.WANTED:
             return None
         wait_s = None
@@ -142,7 +141,7 @@ class Claim:
         if grant.version < named:
             self.again_ms = now_ms + AGAIN_MS
             return False
-        self.state, self.fence = ClaimState.HELD, (grant.epoch, grant.counter)
+        self.state, self.number = ClaimState.HELD, grant.number
         self.data, self.keeps_data = grant.data, grant.keeps_data
         return True
 
@@ -179,7 +178,7 @@ class Claim:
     def release_answered(self, error: DistkvError | None, now_ms: int) -> bool:
         """Whether it is released now."""
         if error is None or isinstance(error, NotHeldError | SessionExpiredError):
-            if self.fence is None and self.is_repeated:
+            if self.number is None and self.is_repeated:
                 self.state = ClaimState.BARRED
             return True
         self.again_ms, self.is_repeated = now_ms + AGAIN_MS, True
@@ -216,7 +215,7 @@ def begun_anew(claims: Collection[Claim], now_ms: int) -> tuple[int, int] | None
 def adopted(held: HeldToken, now_ms: int) -> Claim:
     """What a session holds already."""
     claim = Claim(held.token, held.is_shared, held.data, None, now_ms, ClaimState.HELD, keeps_data=held.keeps_data)
-    claim.fence, claim.is_sent = (held.epoch, held.counter), True
+    claim.number, claim.is_sent = held.fence.number, True
     return claim
 
 
@@ -235,20 +234,20 @@ def error_of(result: TokenReply | DistkvError) -> DistkvError:
     return result if isinstance(result, DistkvError) else RequestError("the node answered something else: report this")
 
 
-class LastFences:
-    """With which fence a session held each token that it gave back; of the last `HELD_MAX` ones."""
+class LastGrants:
+    """By which grant a session held each token that it gave back; of the last `HELD_MAX` ones."""
 
     def __init__(self) -> None:
-        self._found: Final = dict[str, tuple[int, int]]()
+        self._found: Final = dict[str, GrantNumber]()
 
     def keep(self, claim: Claim) -> None:
         """It is given back."""
-        fence = claim.fence or claim.before
-        if fence is not None:
-            self._found[claim.token] = fence
+        number = claim.number or claim.before
+        if number is not None:
+            self._found[claim.token] = number
             if len(self._found) > HELD_MAX:
                 del self._found[next(iter(self._found))]
 
-    def take(self, token: str) -> tuple[int, int] | None:
+    def take(self, token: str) -> GrantNumber | None:
         """It is asked for again."""
         return self._found.pop(token, None)

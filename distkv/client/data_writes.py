@@ -14,6 +14,7 @@ import attrs
 
 from distkv.client.claims import AGAIN_MS
 from distkv.errors import BusyError
+from distkv.model.fence import GrantNumber
 from distkv.wire.token_requests import TokenData
 
 WRITES_MAX: Final = 1000
@@ -33,9 +34,9 @@ class DataWrite:
     again_ms: int = 0
     keeps_data: bool = False
 
-    def request(self, session: str, fence: tuple[int, int] | None) -> TokenData:
+    def request(self, session: str, number: GrantNumber | None) -> TokenData:
         """As it is asked."""
-        return TokenData(0, session, self.token, self.data, fence, self.number, self.keeps_data)
+        return TokenData(0, session, self.token, self.data, number, self.number, self.keeps_data)
 
 
 class DataWrites:

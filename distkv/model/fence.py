@@ -1,9 +1,10 @@
 """Fences: the numbers by which the store tells a token's later holder from an earlier one.
 
-Knows: what a fence is, its text, which names a token may have.  Does not know who hands fences out (core.tokens), nor
-which writes are refused for their fence (core.conditions).
+Knows: what a fence and the number of a grant are, their texts, which names a token may have.  Does not know who hands
+fences out (core.tokens), nor which writes are refused for their fence (core.conditions).
 
-Invariant: fences have one total order; an event without a fence has `NO_FENCE`, which is below all others.
+Invariant: fences have one total order, and so have the numbers of one token's grants; an event without a fence has
+`NO_FENCE`, which is below all others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,22 @@ FENCE_MAX: Final = 2**62 - 1
 TOKEN_BYTES_MAX: Final = 255
 
 
+class GrantNumber(NamedTuple):
+    """Which grant of a token: a later grant has a higher number. Sessions that share the token have one each."""
+
+    epoch: int
+    """Of its server, when it granted: not below that of any earlier server of the token."""
+    counter: int
+    """Above all that the server gave before in this epoch."""
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.counter}"
+
+
+NO_GRANT: Final = GrantNumber(0, 0)
+"""Below the numbers of all grants."""
+
+
 class Fence(NamedTuple):
     """What orders an event before its tock does. Compared field by field (docs/protocol, FENCE-1)."""
 
@@ -25,6 +42,11 @@ class Fence(NamedTuple):
     counter: int
     token: str
     """Empty: no token holds the path, but its base stays."""
+
+    @property
+    def number(self) -> GrantNumber:
+        """Of the grant."""
+        return GrantNumber(self.epoch, self.counter)
 
     @property
     def holds(self) -> bool:

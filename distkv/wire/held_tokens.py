@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence
+from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence, GrantNumber
 from distkv.wire import packing
 from distkv.wire.declared import Bounds, Declared, Time
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list
@@ -67,6 +67,10 @@ class ShownHolder(Declared, array_like=True):
     counter: FenceNumber
     since: Time
     """Seconds since 1970, by the clock of the server that granted it: for people."""
+
+    @property
+    def number(self) -> GrantNumber:
+        return GrantNumber(self.epoch, self.counter)
 
 
 class TokenHolder(ShownHolder, array_like=True):

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from distkv.errors import TooLargeError
 from distkv.model.event import NodeName
-from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, is_token_name
+from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, GrantNumber, is_token_name
 from distkv.wire import packing
-from distkv.wire.fields import Fields, bad, read_list, read_node
+from distkv.wire.fields import Fields, bad, read_int, read_list, read_node
 from distkv.wire.values import NIL, canonical
 
 DATA_BYTES_MAX: Final = 64 << 10
@@ -64,6 +64,11 @@ def read_session(value: object, name: str = "session") -> str:
 def version_of(session: str) -> int:
     """The version in which a session was opened: its number begins with it."""
     return int(session.partition("-")[0])
+
+
+def read_grant_number(fields: Fields) -> GrantNumber:
+    """The number of a grant, as clients see it."""
+    return GrantNumber(read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX))
 
 
 def read_ticket(value: object) -> Ticket:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, TypeAlias, assert_never
 
+from distkv.model.fence import GrantNumber
 from distkv.wire import packing
 from distkv.wire.declared import Bounds, Declared, Node, field
 from distkv.wire.held_tokens import (
@@ -65,6 +66,10 @@ class TokenGranted(Declared, ServiceReply, array_like=True):
 
     def __post_init__(self) -> None:
         check_tokens(self.token)
+
+    @property
+    def number(self) -> GrantNumber:
+        return GrantNumber(self.epoch, self.counter)
 
 
 class TokenDone(Declared, ServiceReply):

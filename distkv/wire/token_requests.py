@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
-from distkv.model.fence import FENCE_MAX
+from distkv.model.fence import FENCE_MAX, GrantNumber
 from distkv.model.lean import lean_value
 from distkv.wire import packing
 from distkv.wire.fields import Fields, read_flag, read_int
@@ -91,8 +91,8 @@ class TokenAcquire(ServiceRequest):
     """Packed; what the token's data is to be from the grant on."""
     ticket: Ticket | None = None
     """The place in the queue, from an earlier refusal."""
-    before: tuple[int, int] | None = None
-    """Epoch and counter with which the session held the token the last time, and gave it back. A crash may have undone
+    before: GrantNumber | None = None
+    """Of the grant with which the session held the token the last time, and gave it back. A crash may have undone
     that: then it is done again, so that the grant is a higher one."""
     keeps_data: bool = False
     """Whether this data stays when nobody holds the token; else it ends with its holder."""
@@ -105,8 +105,8 @@ class TokenRelease(ServiceRequest):
     seq: int
     session: str
     token: str
-    fence: tuple[int, int] | None = None
-    """Epoch and counter: only if the session holds it with these. A release that comes late, by a node that stood
+    fence: GrantNumber | None = None
+    """Only if the session holds it by this grant. A release that comes late, by a node that stood
     still, does not undo a later acquire then."""
 
 
@@ -117,8 +117,8 @@ class TokenData(ServiceRequest):
     token: str
     data: bytes | None
     """Packed; None: the token has none any more."""
-    fence: tuple[int, int] | None = None
-    """Epoch and counter: only if the session holds it with these."""
+    fence: GrantNumber | None = None
+    """Only if the session holds it by this grant."""
     change: int = 0
     """Which change it is of those that the session makes while it holds the token, from 1. One that comes late, by a
     node that stood still, does not undo a later one then. 0: it is not said."""
@@ -153,8 +153,8 @@ class TokenBreak(ServiceRequest):
 
     seq: int
     token: str
-    fence: tuple[int, int] | None = None
-    """Epoch and counter: only from those whose fences are not above these."""
+    fence: GrantNumber | None = None
+    """Only from those whose grants are not above this one."""
 
 
 @lean_value
@@ -192,11 +192,11 @@ OneTokenRequest: TypeAlias = TokenAcquire | TokenRelease | TokenData | TokenShow
 # -- their fields -------------------------------------------------------------------------------------------------
 
 
-def _read_numbers(fields: Fields, _: bytes) -> tuple[object]:
-    return ((read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)),)
+def _read_number(fields: Fields, _: bytes) -> tuple[GrantNumber]:
+    return (GrantNumber(read_int(fields, "epoch", FENCE_MAX), read_int(fields, "counter", FENCE_MAX)),)
 
 
-def _write_numbers(numbers: Sequence[tuple[int, int]], fields: dict[str, object], _: dict[str, bytes]) -> None:
+def _write_number(numbers: Sequence[GrantNumber], fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["epoch"], fields["counter"] = numbers[0]
 
 
@@ -249,7 +249,7 @@ _TOKEN: Final = FieldKind(read_token)
 _PREFIX: Final = FieldKind(read_prefix, of_fields=True)
 _NUMBER: Final = whole_number(FENCE_MAX)
 _SERVERS: Final = FieldKind(lambda value, _: read_list_of_servers(value), list)
-_NUMBERS: Final = FieldGroup(1, _read_numbers, _write_numbers)
+_GRANT: Final = FieldGroup(1, _read_number, _write_number)
 _DATA: Final = FieldGroup(1, _read_data, _write_data)
 
 TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
@@ -261,22 +261,22 @@ TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
     }, _LATER),
     declared("token_acquire", TokenAcquire, {
         "session": _SESSION, "token": _TOKEN, "shared": FLAG, "wait": WAIT, "data": _DATA,
-        "ticket": FieldKind(lambda value, _: read_ticket(value), ticket_text), ("epoch", "counter"): _NUMBERS,
+        "ticket": FieldKind(lambda value, _: read_ticket(value), ticket_text), ("epoch", "counter"): _GRANT,
         "keep_data": FLAG,
     }, _LATER),
     declared("token_release", TokenRelease, {
-        "session": _SESSION, "token": _TOKEN, ("epoch", "counter"): _NUMBERS,
+        "session": _SESSION, "token": _TOKEN, ("epoch", "counter"): _GRANT,
     }, _LATER),
     declared("token_data", TokenData, {
         "session": _SESSION, "token": _TOKEN, "data": FieldGroup(1, _read_new_data, _write_data),
-        ("epoch", "counter"): _NUMBERS, "change": whole_number(FENCE_MAX, 1), "keep_data": FLAG,
+        ("epoch", "counter"): _GRANT, "change": whole_number(FENCE_MAX, 1), "keep_data": FLAG,
     }, _LATER),
     declared("token_show", TokenShow, {"token": _TOKEN}, _LATER),
     declared("token_list", TokenList, {
         "prefix": _PREFIX, "limit": whole_number(PAGE_MAX, 1), "after": _PREFIX,
     }, _LATER),
     declared("token_watch", TokenWatch, {"prefix": _PREFIX}, ReplyForm.OPEN),
-    declared("token_break", TokenBreak, {"token": _TOKEN, ("epoch", "counter"): _NUMBERS}, _LATER),
+    declared("token_break", TokenBreak, {"token": _TOKEN, ("epoch", "counter"): _GRANT}, _LATER),
     declared("token_servers", TokenServers, form=_LATER),
     declared("token_set_servers", TokenSetServers, {
         "servers": _SERVERS, "wait": WAIT,

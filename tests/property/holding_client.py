@@ -12,6 +12,7 @@ from distkv.client.holding import Holding
 from distkv.client.holding_news import SessionEnded, TokenObtained, TokenRefused, TokenTaken
 from distkv.errors import DistkvError, RequestError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.model.fence import GrantNumber
 from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_replies import TokenReply
 from distkv.wire.token_requests import TokenBreak
@@ -61,7 +62,7 @@ class HoldingClient(Client):
         self._since[token] = self.fleet.now
         self._step()
 
-    def release(self, token: str, fence: tuple[int, int] | None = None, *, is_again: bool = False) -> None:
+    def release(self, token: str, fence: GrantNumber | None = None, *, is_again: bool = False) -> None:
         if self.is_dead or fence is not None or is_again:
             return
         self.drop(token)

@@ -198,7 +198,7 @@ def test_break_that_is_repeated_takes_the_token_from_nobody_who_got_it_since() -
     talk.ask(TokenRelease(0, first, "t"), 100)
     fleet.run(LOCK_DELAY_MS)
     assert isinstance(talk.ask(TokenAcquire(0, second, "t"), 100), TokenGranted)
-    assert talk.ask(TokenBreak(0, "t", (granted.epoch, granted.counter)), 200) == TokenDone()
+    assert talk.ask(TokenBreak(0, "t", granted.number), 200) == TokenDone()
     shown = talk.ask(TokenShow(0, "t"), 200)
     assert isinstance(shown, TokenItem)
     assert [one.session for one in shown.holders] == [second]

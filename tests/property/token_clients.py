@@ -15,6 +15,7 @@ import attrs
 
 from distkv.errors import DistkvError, NotHeldError, SessionExpiredError, UngrantedError
 from distkv.model.event import NodeName
+from distkv.model.fence import NO_GRANT, GrantNumber
 from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
@@ -91,7 +92,7 @@ class Beliefs:
     def __init__(self, fleet: ClientWorld) -> None:
         self._fleet: Final = fleet
         self._holders: Final = dict[str, dict[Client, HeldToken]]()
-        self._highest: Final = dict[str, tuple[int, int]]()
+        self._highest: Final = dict[str, GrantNumber]()
         self.grants = 0
         self.served: Final = list[tuple[float, str, str]]()
 
@@ -102,8 +103,8 @@ class Beliefs:
         others = {other: found for other, found in holders.items() if other is not client}
         is_alone = not others or (held.is_shared and all(found.is_shared for found in others.values()))
         assert is_alone, f"{client} got {held} at {self._fleet.now:.0f}, beside {others}"
-        fence, highest = (held.epoch, held.counter), self._highest.get(held.token, (0, 0))
-        if client in holders and (holders[client].epoch, holders[client].counter) == fence:
+        fence, highest = held.fence.number, self._highest.get(held.token, NO_GRANT)
+        if client in holders and holders[client].fence.number == fence:
             return
         if not held.is_shared:
             assert fence > highest, f"{client} got {held} at {self._fleet.now:.0f}, after {highest}"
@@ -304,14 +305,14 @@ class Client:
         elif token not in self.wanted:
             self.release(token)
 
-    def release(self, token: str, fence: tuple[int, int] | None = None, *, is_again: bool = False) -> None:
+    def release(self, token: str, fence: GrantNumber | None = None, *, is_again: bool = False) -> None:
         """Until it is sure."""
         if self.is_dead or not self.lives or token in self.wanted:
             return
         if token in self.releasing and not is_again:
             return  # one release at a time: the answer to one says nothing of another
         held, session = self.held.get(token), self.session
-        fence = fence if held is None else (held.epoch, held.counter)
+        fence = fence if held is None else held.fence.number
         if fence is None:
             self.unsure.add(token)
         self.releasing.add(token)

@@ -14,6 +14,7 @@ import attrs
 from distkv.core.ground.gathering import GatheredNews, GatheredPages, merged
 from distkv.core.ground.routes import RoutedRequest
 from distkv.model.event import NodeName
+from distkv.model.fence import GrantNumber
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_replies import TokenItem, TokensListed
 from distkv.wire.token_requests import TokenRequest
@@ -56,8 +57,8 @@ class ClientRequest(RoutedRequest):
     known: int = 0
     """The change of servers since which that counts: after another one all is told anew. A page from before does not
     say that its server lacks what it has to find out since."""
-    fence: tuple[int, int] | None = None
-    """Of a break: the highest fence of the holders that it means. They are asked for first. So it takes the token from
+    highest: GrantNumber | None = None
+    """Of a break: the highest grant of the holders that it means. They are asked for first. So it takes the token from
     nobody who got it since, if it has to be asked again because its answer was lost with a server."""
 
 

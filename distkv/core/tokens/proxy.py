@@ -256,7 +256,7 @@ class Proxy:
                     request = attrs.evolve(request, ticket=found.ticket)
                 return AboutToken(request, self._servers.changed)
             case TokenBreak():
-                fence = request.fence or found.fence
+                fence = request.fence or found.highest
                 asked = attrs.evolve(request, fence=fence) if fence else TokenShow(0, request.token)
                 return AboutToken(asked, self._servers.changed)
             case TokenRelease() | TokenData() | TokenShow():
@@ -315,8 +315,8 @@ class Proxy:
             gathered.of[peer] = result
             self._merge(found, gathered)
         elif isinstance(result, TokenItem) and isinstance(found.request, TokenBreak):
-            found.fence = max([(one.epoch, one.counter) for one in result.holders], default=None)
-            if found.fence is None:
+            found.highest = max([one.number for one in result.holders], default=None)
+            if found.highest is None:
                 self._finish(found, NotFoundError(f"nobody holds {result.token!r}"))
             else:
                 self._send(found, now_ms)

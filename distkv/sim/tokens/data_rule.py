@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from distkv.model.fence import NO_FENCE, Fence
-from distkv.sim.tokens.grant_rule import GrantRule, numbers
+from distkv.sim.tokens.grant_rule import GrantRule, number_of
 from distkv.sim.tokens.moments import DataMoment, TokenChange, TokenMoment, TokenUser
 from distkv.wire.values import unpack_value
 
@@ -31,7 +31,7 @@ class _DataChange:
     def can_be(self, data: bytes | None, grant: _DataChange) -> bool:
         """Whether a grant that follows on this change is told this. Data ends with its holder unless it is kept; who
         shares the token with the one who wrote it may come before or after that."""
-        if self.keeps or numbers(self.fence) >= numbers(grant.fence):
+        if self.keeps or number_of(self.fence) >= number_of(grant.fence):
             return data == self.data
         return data is None or (data == self.data and self.is_shared and grant.is_shared)
 
@@ -99,7 +99,7 @@ class DataIsKept(GrantRule):
 
 def _is_before(one: _DataChange, other: _DataChange) -> bool:
     """Whether a change cannot have taken place after another change, or after a grant."""
-    if numbers(one.fence) < numbers(other.fence) and not (one.is_shared and other.is_shared):
+    if number_of(one.fence) < number_of(other.fence) and not (one.is_shared and other.is_shared):
         return True
     if one.user is other.user and one.number < other.number:
         return True

@@ -7,7 +7,7 @@ grant (`rules`, `data_rule`).
 from __future__ import annotations
 
 from distkv.core.ready import Input, Ready
-from distkv.model.fence import Fence
+from distkv.model.fence import NO_GRANT, Fence, GrantNumber
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed
 from distkv.sim.tokens.moments import TokenMoment
@@ -26,9 +26,9 @@ class GrantRule(TokenObserver):
 
     def __init__(self) -> None:
         self._nodes: TokenNodes | None = None
-        self.highest: dict[str, tuple[int, int]] = {}
+        self.highest: dict[str, GrantNumber] = {}
         """Of each token the highest fence that a client was told of."""
-        self._forgotten: dict[str, dict[str, tuple[int, int]]] = {}
+        self._forgotten: dict[str, dict[str, GrantNumber]] = {}
         """By host whose disk was set back: of each token that it served then the highest fence that there was."""
 
     def second(self, fleet: Observed) -> None:
@@ -42,7 +42,7 @@ class GrantRule(TokenObserver):
         for token, highest in self.highest.items():
             served = machine.served(token)
             if served is not None and machine.effective.server_of(token) == host.node:
-                given = [(one.epoch, one.counter) for one in served.holders.values()]
+                given = [one.number for one in served.holders.values()]
                 forgotten[token] = max(highest, *given, forgotten.get(token, highest))
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
@@ -51,13 +51,13 @@ class GrantRule(TokenObserver):
 
     def told(self, held: TokenMoment) -> None:
         """A client was told of a grant."""
-        self.highest[held.token] = max(numbers(held.fence), self.highest.get(held.token, (0, 0)))
+        self.highest[held.token] = max(number_of(held.fence), self.highest.get(held.token, NO_GRANT))
 
     def is_forgotten(self, token: str, fence: Fence | None) -> bool:
         """Whether a server may not know of this grant, or have repeated it."""
-        return any(numbers(fence) <= lost.get(token, (0, 0)) for lost in self._forgotten.values())
+        return any(number_of(fence) <= lost.get(token, NO_GRANT) for lost in self._forgotten.values())
 
 
-def numbers(fence: Fence | None) -> tuple[int, int]:
+def number_of(fence: Fence | None) -> GrantNumber:
     """What orders grants of a token."""
-    return (0, 0) if fence is None else (fence.epoch, fence.counter)
+    return NO_GRANT if fence is None else fence.number

@@ -14,13 +14,13 @@ from distkv.core.client_writes import LocalSet, WriteDone
 from distkv.core.ready import Input, Ready, ServiceAsked, ServiceWithdrawn
 from distkv.errors import UngrantedError
 from distkv.model.event import Event, NodeName
-from distkv.model.fence import NO_FENCE
+from distkv.model.fence import NO_FENCE, NO_GRANT
 from distkv.model.path import Path
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.sim.tokens.clients import TOKEN_PATH
 from distkv.sim.tokens.crowd import ALL_WANTED
-from distkv.sim.tokens.grant_rule import GrantRule, numbers
+from distkv.sim.tokens.grant_rule import GrantRule, number_of
 from distkv.sim.tokens.moments import TokenChange, TokenMoment, TokenUser
 from distkv.sim.tokens.nodes import TokenNodes, token_nodes
 from distkv.sim.tokens.observer import TokenObserver
@@ -79,7 +79,7 @@ class FencesGrow(GrantRule):
     def token(self, at_ms: int, moment: TokenMoment) -> None:
         if moment.change is not TokenChange.HELD:
             return
-        fence, highest = numbers(moment.fence), self.highest.get(moment.token, (0, 0))
+        fence, highest = number_of(moment.fence), self.highest.get(moment.token, NO_GRANT)
         if not moment.is_shared and fence <= highest and not self.is_forgotten(moment.token, moment.fence):
             raise self.broken(f"{moment.user.name} got {moment.fence} at {at_ms} ms, after {highest}")
         self.told(moment)

@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 
 from distkv.core.tokens.serving.served_token import ServedToken
+from distkv.model.fence import GrantNumber
 from distkv.wire.token_fields import Ticket
 
 NEVER_MS: Final = -1e18
@@ -104,7 +105,7 @@ class Turns:
         self._keys: Final = dict[Hashable, tuple[str, str]]()
         self._queues: Final = dict[str, dict[str, QueueSeen]]()
         """By server and token."""
-        self._fences: Final = dict[str, set[tuple[int, int]]]()
+        self._grants: Final = dict[str, set[GrantNumber]]()
         """All that were granted, by token."""
         self.compared = 0
         """How often a grant left somebody waiting who came later."""
@@ -141,11 +142,11 @@ class Turns:
             queue = queues.setdefault(token.name, QueueSeen())
             for session in [session for session in queue.since if session not in token.queue]:
                 del queue.since[session]
-            fences = self._fences.setdefault(token.name, set())
+            grants = self._grants.setdefault(token.name, set())
             for holder in token.holders.values():
-                fence = holder.epoch, holder.counter
-                if fence not in fences:
-                    fences.add(fence)
+                number = holder.number
+                if number not in grants:
+                    grants.add(number)
                     mine = self._of(holder.session, token.name)
                     mine.joined(at_ms, server, changed)
                     found = found or self._passed(at_ms, server, token.name, holder.session)

@@ -19,7 +19,7 @@ from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.model.event import NodeName
-from distkv.model.fence import Fence
+from distkv.model.fence import Fence, GrantNumber
 from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_messages import TokenResult
@@ -41,9 +41,9 @@ class AnyPart(TokenPart):
     def serves(self, token: str) -> bool:  # noqa: ARG002
         return True
 
-    def next_number(self) -> tuple[int, int]:
+    def next_number(self) -> GrantNumber:
         self.number += 1
-        return 5, self.number
+        return GrantNumber(5, self.number)
 
 
 class Rules:
@@ -89,7 +89,7 @@ class Desk:
     def ask(
         self, session: str, now_ms: int = 0, *, shared: bool = False, wait_s: float | None = 5.0,
         ticket: Ticket | None = None, token: str = "t", data: bytes | None = None,
-        before: tuple[int, int] | None = None, keeps_data: bool = False,
+        before: GrantNumber | None = None, keeps_data: bool = False,
     ) -> int:
         self.count += 1
         request = TokenAcquire(0, session, token, shared, wait_s, data, ticket, before, keeps_data)
@@ -102,9 +102,9 @@ class Desk:
         assert isinstance(granted, TokenGranted)
         return granted
 
-    def fence(self, number: int) -> tuple[int, int]:
+    def fence(self, number: int) -> GrantNumber:
         granted = self.granted(number)
-        return granted.epoch, granted.counter
+        return granted.number
 
     def ticket(self, number: int) -> Ticket:
         refused = self.rules.answers[number]
@@ -423,7 +423,7 @@ def test_data_is_set_by_a_holder_only(session: str) -> None:
 
 
 def _changed(
-    desk: Desk, data: bytes, change: int, fence: tuple[int, int] | None = None, *, keeps: bool = False
+    desk: Desk, data: bytes, change: int, fence: GrantNumber | None = None, *, keeps: bool = False
 ) -> bool:
     """Whether the holder may change the data."""
     found = desk.grants.set_data(TokenData(1, S1, "t", data, fence, change, keeps), desk.turn(0))
@@ -449,7 +449,7 @@ def test_change_of_data_under_an_earlier_grant_is_refused() -> None:
     (before,) = desk.grants.item("t").holders
     desk.grants.release(S1, "t", None, desk.turn(0))
     desk.ask(S1, LOCK_DELAY_MS)
-    assert not _changed(desk, b"\x01", 7, (before.epoch, before.counter))
+    assert not _changed(desk, b"\x01", 7, before.number)
 
 
 def test_number_of_a_change_is_on_the_disk() -> None:
@@ -629,7 +629,7 @@ def test_break_up_to_a_fence_leaves_later_holders_alone() -> None:
     (before,) = desk.grants.item("t").holders
     desk.grants.release(S1, "t", None, desk.turn(0))
     desk.ask(S2, LOCK_DELAY_MS)
-    assert desk.grants.take("t", (before.epoch, before.counter), desk.turn(LOCK_DELAY_MS)) == 0
+    assert desk.grants.take("t", before.number, desk.turn(LOCK_DELAY_MS)) == 0
     assert [one.session for one in desk.grants.item("t").holders] == [S2]
 
 

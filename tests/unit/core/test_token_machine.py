@@ -191,7 +191,7 @@ def test_release_with_its_fence_does_not_wait_for_the_disk(with_fence: bool) -> 
     (granted,) = [effect for effect in told if isinstance(effect, Answer)]
     assert isinstance(granted.result, TokenGranted)
     assert granted.waits
-    fence = (granted.result.epoch, granted.result.counter) if with_fence else None
+    fence = granted.result.number if with_fence else None
     told = stepped(machine, TOKENS, 20_102, ServiceAsked(TOKENS, 3, TokenRelease(1, opened.session, "t", fence)))
     (released,) = [effect for effect in told if isinstance(effect, Answer)]
     assert (type(released.result), released.waits) == (TokenDone, not with_fence)

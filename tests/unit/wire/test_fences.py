@@ -9,13 +9,18 @@ import pytest
 from distkv.errors import DecodeError, RequestError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
-from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence, is_token_name, read_fence_text
+from distkv.model.fence import FENCE_MAX, NO_FENCE, NO_GRANT, Fence, GrantNumber, is_token_name, read_fence_text
 from distkv.model.path import Path
 from distkv.wire.events import event_map, read_asked_fence, read_event, read_fence_list, read_shown_fence, shown_fence
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.message import EventRecord
 from distkv.wire.packing import pack, unpack
 from distkv.wire.records import decode_record, encode_record, unpack_events
 from distkv.wire.states import decode_entry, encode_entry, entry_of_record
+from distkv.wire.token_fields import read_grant_number
+from distkv.wire.token_messages import AboutToken, TellLoss, decode_question, encode_question
+from distkv.wire.token_replies import TokenGranted
+from distkv.wire.token_requests import TokenRelease
 
 FENCE = Fence(1, 7, 2, "night")
 LIFTED = Fence(3, 0, 0, "")
@@ -128,3 +133,29 @@ def test_names_of_tokens(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "a\tb", "a\x7f", "a\x85", "é" * 128, "\ud800"])
 def test_no_names_of_tokens(name: str) -> None:
     assert not is_token_name(name)
+
+
+def test_the_number_of_a_grant_is_one_value_in_every_form() -> None:
+    number = GrantNumber(7, 2)
+    release, held = TokenRelease(0, "1-a", "night", number), (*number, "night")
+    holder = TokenHolder("1-a", False, *number, 1.5)
+    granted = TokenGranted("night", *number, 9, False)
+    assert FENCE.number == holder.number == granted.number == read_grant_number({"epoch": 7, "counter": 2}) == number
+    asked, told = (decode_question(encode_question(one)) for one in (AboutToken(release), TellLoss("1-a", held)))
+    assert isinstance(asked, AboutToken)
+    assert isinstance(asked.request, TokenRelease)
+    assert isinstance(told, TellLoss)
+    assert (asked.request.fence, told.fence.number) == (number, number)
+    assert str(number) == "7.2"
+
+
+def test_later_grants_have_higher_numbers() -> None:
+    assert NO_GRANT < GrantNumber(1, 9) < GrantNumber(2, 1) < GrantNumber(2, 2)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epoch": 1}, {"counter": 1}, {"epoch": -1, "counter": 1}, {"epoch": 1, "counter": FENCE_MAX + 1}]
+)
+def test_half_a_number_is_none(bad: Any) -> None:
+    with pytest.raises(DecodeError):
+        read_grant_number(bad)

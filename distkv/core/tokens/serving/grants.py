@@ -25,7 +25,7 @@ from distkv.core.tokens.serving.token_index import TokenIndex
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import HeldError, NoQuorumError, NotHeldError, RequestError, TimedOutError, UngrantedError
-from distkv.model.fence import Fence
+from distkv.model.fence import Fence, GrantNumber
 from distkv.model.invariant import must
 from distkv.wire.declared import pack
 from distkv.wire.held_tokens import TokenHolder
@@ -100,7 +100,7 @@ class Grants:
                 turn.answer(call, refusal)
                 self._settle(token, turn)
                 return
-            ticket = turn.changed, self._part.next_number()[1]
+            ticket = turn.changed, self._part.next_number().counter
             place = token.queue[session] = WaitingSession(session, ticket, request.is_shared, None)
             self._index.put(session, token.name)
             self._waiters += 1
@@ -116,12 +116,12 @@ class Grants:
         turn.touched[token.name] = None
         self._settle(token, turn, serves=serves)
 
-    def release(self, session: str, name: str, fence: tuple[int, int] | None, turn: ServingTurn) -> TokenResult:
-        """A session gives up a token, or its place in the queue; with a fence, only what it holds with that."""
+    def release(self, session: str, name: str, number: GrantNumber | None, turn: ServingTurn) -> TokenResult:
+        """A session gives up a token, or its place in the queue; with a number, only if it holds it by that grant."""
         token = self.tokens.get(name)
-        if token is not None and fence is not None:
+        if token is not None and number is not None:
             held = token.grants[session].holder if session in token.grants else token.lost.get(session)
-            token = token if held is not None and (held.epoch, held.counter) == fence else None
+            token = token if held is not None and held.number == number else None
         if token is None or not (session in token.grants or session in token.lost or session in token.queue):
             return NotHeldError(f"the session does not hold {name!r}, nor wait for it: it was released, or taken")
         self._let_go(token, session, turn)
@@ -136,10 +136,10 @@ class Grants:
             self._write(token, turn)
         return refusal or TokenDone()
 
-    def take(self, name: str, fence: tuple[int, int] | None, turn: ServingTurn) -> int:
-        """Take a token from all holders, or up to a fence; how many. It is free when they know, and after a delay."""
+    def take(self, name: str, number: GrantNumber | None, turn: ServingTurn) -> int:
+        """Take a token from all holders, or up to a grant; how many. It is free when they know, and after a delay."""
         token = self.tokens.get(name)
-        holders = [] if token is None else token.holders_up_to(fence)
+        holders = [] if token is None else token.holders_up_to(number)
         if token is not None and holders:
             self._take_from(token, holders, turn)
         return len(holders)
@@ -174,7 +174,7 @@ class Grants:
         """A session from which a token was taken knows it."""
         token = self.tokens.get(fence.token)
         held = None if token is None else token.lost.get(session)
-        if token is not None and held is not None and (held.epoch, held.counter) == (fence.epoch, fence.counter):
+        if token is not None and held is not None and held.number == fence.number:
             del token.lost[session]
             self._unindex(session, token)
             self._write(token, turn)
@@ -268,7 +268,7 @@ class Grants:
     def forget(self, names: Iterable[str], elsewhere: TokenResult | None, turn: ServingTurn) -> None:
         """They are not served here any more; who waits is told so."""
         for name in names:
-            token = self.tokens.pop(name, None)
+            token = self.tokens.get(name)
             if token is None:
                 continue
             for place in token.queue.values():
@@ -283,9 +283,7 @@ class Grants:
             token.queue.clear()
             for session in sessions:
                 self._unindex(session, token)
-            self._idle.pop(name, None)
-            self.alarms.drop(name)
-            self._write(token, turn)
+            self._drop(token, turn)
 
     def send_away(self, name: str, map: TokenMap, turn: ServingTurn) -> None:
         """Who waits for a token is to ask elsewhere, and keeps its place."""
@@ -339,7 +337,7 @@ class Grants:
         if self.tokens.get(token.name) is not token:
             return
         if not token.is_needed(turn.now_ms):
-            self.forget([token.name], None, turn)
+            self._drop(token, turn)
         elif token.data is not None and not token.queue and not token.is_held:
             self._idle.setdefault(token.name)
         else:
@@ -452,6 +450,13 @@ class Grants:
             self._calls.pop(call, None)
         return call
 
+    def _drop(self, token: ServedToken, turn: ServingTurn) -> None:
+        """Nobody has to do with it any more."""
+        del self.tokens[token.name]
+        self._idle.pop(token.name, None)
+        self.alarms.drop(token.name)
+        self._write(token, turn)
+
     def _write(self, token: ServedToken, turn: ServingTurn) -> None:
         turn.touched[token.name] = None
         record = token.settled()
@@ -485,4 +490,4 @@ class Grants:
 
 
 def _loss(token: ServedToken, holder: TokenHolder) -> TellLoss:
-    return TellLoss(holder.session, (holder.epoch, holder.counter, token.name))
+    return TellLoss(holder.session, (*holder.number, token.name))

@@ -203,7 +203,7 @@ class OwnPart:
                 self._grants.replace_holders(name, found, turn)
                 for loser in found.losers:
                     turn.note("token_claimed_twice", token=name, session=loser.session)
-                    turn.losses.append(TellLoss(loser.session, (loser.epoch, loser.counter, name)))
+                    turn.losses.append(TellLoss(loser.session, (*loser.number, name)))
         self._part.found_out()
         self.survey.stop()
         self._grants.grant_waiting(turn)

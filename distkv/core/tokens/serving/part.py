@@ -18,6 +18,7 @@ from typing import Final
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import SERVING, TokenState, token_order
 from distkv.model.event import NodeName
+from distkv.model.fence import GrantNumber
 from distkv.model.invariant import must
 from distkv.model.standing import ServerStanding
 from distkv.wire.declared import evolve, pack_sorted
@@ -106,12 +107,12 @@ class TokenPart:
 
     # -- numbers
 
-    def next_number(self) -> tuple[int, int]:
-        """The epoch, and a number that was never given in it."""
+    def next_number(self) -> GrantNumber:
+        """One that was never given."""
         self._number += 1
         if self._number > self._kept.ceiling:
             self._keep(ceiling=self._number + NUMBERS_AHEAD)
-        return self._kept.epoch, self._number
+        return GrantNumber(self._kept.epoch, self._number)
 
     # -- what changes
 

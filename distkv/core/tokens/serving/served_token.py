@@ -10,6 +10,7 @@ whom the token was taken may not know it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -19,6 +20,7 @@ from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, NotHeldError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.fence import NO_GRANT, GrantNumber
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
 from distkv.wire.held_tokens import TokenHolder
@@ -26,6 +28,8 @@ from distkv.wire.token_fields import Ticket
 from distkv.wire.token_replies import TokenGranted, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import QueuedSession, TokenRecord
+
+_PLACE: Final = attrgetter("ticket", "session")
 
 
 @attrs.define(slots=True)
@@ -40,8 +44,8 @@ class WaitingSession:
     is_try: bool = False
     data: bytes | None = None
     keeps_data: bool = False
-    before: tuple[int, int] | None = None
-    """The fence with which the session held the token, and gave it back."""
+    before: GrantNumber | None = None
+    """With which the session held the token, and gave it back."""
     until_ms: int = 0
     """With a call: when it is told that it waited in vain. Without: when the place is lost."""
 
@@ -80,9 +84,8 @@ class Grant:
     """Whether the leader was asked if its session counts on it, and it was told to nobody since."""
 
     @property
-    def number(self) -> tuple[int, int]:
-        """Of its fence."""
-        return self.holder.epoch, self.holder.counter
+    def number(self) -> GrantNumber:
+        return self.holder.number
 
 
 class ServedToken:
@@ -125,11 +128,11 @@ class ServedToken:
 
     def is_needed(self, now_ms: int) -> bool:
         """Whether something would be forgotten with it."""
-        return self.is_held or bool(self.queue) or self.data is not None or now_ms < self.free_ms
+        return bool(self.grants or self.lost or self.queue) or self.data is not None or now_ms < self.free_ms
 
     def first(self) -> WaitingSession | None:
         """Who is next in the queue."""
-        return min(self.queue.values(), key=lambda one: (one.ticket, one.session), default=None)
+        return min(self.queue.values(), key=_PLACE, default=None)
 
     def may_have(self, waiter: WaitingSession, now_ms: int) -> bool:
         """Whether it is this one's turn, if it is the first."""
@@ -169,9 +172,9 @@ class ServedToken:
             if place.call is not None:
                 yield place.call, place.session
 
-    def holders_up_to(self, fence: tuple[int, int] | None) -> list[TokenHolder]:
-        """Those with a fence that is not above this; None: all."""
-        return [one.holder for one in self.grants.values() if fence is None or one.number <= fence]
+    def holders_up_to(self, number: GrantNumber | None) -> list[TokenHolder]:
+        """Those whose grant is not above this one; None: all."""
+        return [one.holder for one in self.grants.values() if number is None or one.number <= number]
 
     def item(self, server: NodeName) -> TokenItem:
         """What there is to see."""
@@ -180,8 +183,8 @@ class ServedToken:
 
     def granted(self, holder: TokenHolder, changed: int) -> TokenGranted:
         """What its holder is told."""
-        numbers = holder.epoch, holder.counter
-        return TokenGranted(self.name, *numbers, changed, holder.is_shared, self.data, self.keeps_data)
+        epoch, counter = holder.epoch, holder.counter
+        return TokenGranted(self.name, epoch, counter, changed, holder.is_shared, self.data, self.keeps_data)
 
     def record(self) -> TokenRecord:
         """As it is kept on the disk."""
@@ -226,7 +229,7 @@ class ServedToken:
 
     def has_given_back(self, place: WaitingSession) -> bool:
         """Whether the session that waits gave back what it holds here, and a crash undid that."""
-        return self.grants[place.session].number <= (place.before or (0, 0))
+        return self.grants[place.session].number <= (place.before or NO_GRANT)
 
     def refusal_of(self, request: TokenData) -> RequestError | None:
         """Why the data is not to be changed; None: it is."""
