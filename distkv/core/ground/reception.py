@@ -25,13 +25,13 @@ class Reception:
         self.failed: Final = set[str]()
         """The services that are off until the next start."""
 
-    def refusal(self, name: str, *, is_mounted: bool) -> RequestError | None:
-        """Why a service cannot be asked; None: it can."""
+    def refusal(self, name: str, mounted: object) -> RequestError:
+        """Why a service cannot be asked now; `mounted` is None when there is none that works."""
         if name in self.failed:
             return self.off(name)
-        if not is_mounted:
+        if mounted is None:
             return RequestError(f"{self._footing.me} has no service {name}: ask for one that this release has")
-        return None if self.is_working else self.not_ready()
+        return self.not_ready()
 
     def not_ready(self) -> NotReadyError:
         """What is said while services do not work."""

@@ -110,9 +110,8 @@ class Services:
         self._ahead_ms, self._has_written = turn.boot_ms - turn.now_ms, False
         if isinstance(what, ServiceAsked):
             self._requests.open[what.id] = what.service
-            refusal = self._reception.refusal(what.service, is_mounted=mounted is not None)
-            if refusal is not None:
-                self._answer(Answer(what.id, refusal), turn)
+            if mounted is None or not self._reception.is_working:
+                self._answer(Answer(what.id, self._reception.refusal(what.service, mounted)), turn)
                 return
         elif isinstance(what, ServiceWithdrawn):
             if self._requests.open.pop(what.id, None) is None:
@@ -290,9 +289,8 @@ class Services:
         mounted, is_open = self._mounted.get(name), self._requests.open
         if isinstance(what, ServiceAsked):
             is_open[id] = name
-            refusal = self._reception.refusal(name, is_mounted=mounted is not None)
-            if refusal is not None:
-                self._answer(Answer(id, refusal), turn)
+            if mounted is None or not self._reception.is_working:
+                self._answer(Answer(id, self._reception.refusal(name, mounted)), turn)
         elif isinstance(what, ServiceWithdrawn):
             if is_open.pop(id, None) is None:
                 return None  # it was answered meanwhile
