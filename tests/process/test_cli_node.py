@@ -29,6 +29,7 @@ def test_nodes_are_listed_with_their_states(tmp_path: Path) -> None:
         cluster.wait_equal(20)
         cluster.wait(lambda: "rtt_ms" in cluster["a"].state()["links"][0], "a has measured a round trip to b", 60)
         cluster.wait(lambda: len(cluster["a"].state()["tree"]["announced"]) == 2, "a hears both by the tree", 60)
+        cluster.wait(lambda: cluster["a"].state()["tree"]["announced"]["b"]["load"] == 0, "b serves nobody now", 60)
         a, b = cluster["a"].address, cluster["b"].address
         shown = [line.split() for line in cluster["a"].run("node", "list").text.splitlines()]
         assert [row[:3] for row in shown] == [["NODE", "STATE", "ADDRESS"], ["a", "ready", a], ["b", "alive", b]]
