@@ -40,4 +40,6 @@ SAMPLE = (
     "simulated-frames-of-the-retired",
     "shell-circle-offered",
     "shell-frame-twice",
+    "shell-gap-silent",
+    "shell-old-disk-untold",
 )

@@ -14,11 +14,11 @@ from tests.mutants.run import ROOT
 from tests.mutants.sample import SAMPLE
 from tests.offenders import assert_none
 
-MANY = 34
+MANY = 36
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
 NAMES = re.compile(r"^    (?:Mutant|_of|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
 FILES = {"run": "run", "logged": "logged", "simulated": "simulated"}
-FILES |= dict.fromkeys(("commits", "grounds", "keeping", "token_rules", "tree_rules"), "shell")
+FILES |= dict.fromkeys(("commits", "data_rows", "grounds", "keeping", "token_rules", "tree_rules"), "shell")
 """The files of mutants, each with its list."""
 
 

@@ -30,7 +30,7 @@ def blocking(client: distkv.Client) -> None:
     client.watch("a", on_disconnect=later)  # arg-type
     client.watch_nothing("a")  # attr-defined
     client.token("job", wait_s="3")  # arg-type
-    client.token("job").fence.number  # attr-defined
+    client.token("job").fence.holder  # attr-defined
     distkv.connect(reconnect=True)  # call-arg
     distkv.Missing  # attr-defined
     for entry in client.get_tree("a"):
