@@ -7,6 +7,7 @@ are contained.
 from __future__ import annotations
 
 import itertools
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -139,13 +140,21 @@ def counted(server: Server) -> int:
     return sum(int(counters.get(name, 0)) for name in ("faults_contained", "service_failed", "tree_failed"))
 
 
+def received(connection: socket.socket) -> bytes:
+    """What comes next; empty at its end, also when a server ended before it had read all that was asked."""
+    try:
+        return connection.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
 def asked(server: Server, request: Mapping[str, object]) -> tuple[object, bool]:
     """The code of the error that the answer is, or holds; and whether the connection is closed behind it."""
     code: object = None
     with server.dial(WITHIN_S) as connection:
         connection.sendall(packing.pack({"seq": 1, **request}) + packing.pack({"seq": 2, "action": "ping"}))
         data = b""
-        while part := connection.recv(1 << 16):
+        while part := received(connection):
             data += part
             with suppress(Exception):
                 replies: list[Any] = [packing.unpack(raw) for raw in packing.split_all(data)]
