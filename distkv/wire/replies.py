@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from distkv import errors
-from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, UngrantedError
+from distkv.errors import DecodeError, DistkvError, OutdatedError, PeerError, RequestError, UngrantedError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
 from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
@@ -149,6 +149,8 @@ def encode_error(seq: int, error: DistkvError) -> bytes:
         fields["op"] = error.op
     if isinstance(error, UngrantedError) and error.ticket is not None:
         fields["ticket"] = error.ticket
+    if isinstance(error, OutdatedError) and error.known_op is not None:
+        fields["known_op"] = error.known_op
     return packing.pack(fields)
 
 
@@ -220,6 +222,9 @@ def reply_error(fields: Fields) -> DistkvError | None:
         found.op = op
     if isinstance(found, UngrantedError) and type(ticket) is str:
         found.ticket = ticket
+    known_op = fields.get("known_op")
+    if isinstance(found, OutdatedError) and type(known_op) is int:
+        found.known_op = known_op
     return found
 
 
