@@ -13,8 +13,10 @@ from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.machine import ServiceGround, ServiceInput, ServiceMachine
 from distkv.core.ground.turn import Effect, ServiceTurn
 from distkv.model.event import NodeName
+from distkv.model.service_paths import key_names
 
 WALL = 1.7e9
+LIFE = 7
 
 
 @attrs.define
@@ -26,8 +28,10 @@ class KnownEntries:
     def versions(self, key: str) -> tuple[bytes | None, ...]:
         return self.found.get(key, ())
 
-    def all_keys(self) -> Iterator[str]:
-        return (key for key in sorted(self.found) if key and self.found[key][0] is not None)
+    def all_keys(self, first: str = "") -> Iterator[str]:
+        above = (first,) if first else ()
+        here = (key for key in sorted(self.found) if key and self.found[key][0] is not None)
+        return (key for key in here if key_names(key)[:-1] == above)
 
 
 @attrs.define
@@ -36,6 +40,11 @@ class KnownNodes:
 
     registered: frozenset[NodeName] = frozenset()
     alive: frozenset[NodeName] = frozenset()
+    lives: Mapping[NodeName, int] = attrs.field(factory=dict)
+    """Those of whoever has not `LIFE`."""
+
+    def life_of(self, node: NodeName) -> int | None:
+        return self.lives.get(node, LIFE) if node in self.registered else None
 
 
 @attrs.define

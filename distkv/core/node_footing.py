@@ -17,11 +17,11 @@ from distkv.core.registry import service_path
 from distkv.core.tree_part import TreePart
 from distkv.core.turn import Turn
 from distkv.core.update import Store
-from distkv.errors import NotReadyError, RequestError
+from distkv.errors import BadValueError, NotReadyError, RequestError
 from distkv.model.event import Kind, NodeName
 from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
-from distkv.model.service_paths import service_key
+from distkv.model.service_paths import key_of, service_key
 from distkv.wire.announcing import FENCES, GROUND
 from distkv.wire.edges import FrameNumbers
 from distkv.wire.value_requests import SetValue
@@ -69,8 +69,8 @@ class NodeFooting:
     def is_registered(self, name: NodeName) -> bool:
         return name in self._node.store.registry.nodes
 
-    def registered(self) -> frozenset[NodeName]:
-        return frozenset(self._node.store.registry.nodes)
+    def lives(self) -> dict[NodeName, int]:
+        return {name: one.life for name, one in self._node.store.registry.nodes.items()}
 
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
         return frozenset(self._node.recovery.alive(names, now_ms))
@@ -157,11 +157,17 @@ class ServiceEntries:
         self._service: Final = service
 
     def versions(self, key: str) -> tuple[bytes | None, ...]:
-        entry = self._store.tree.get(service_path(self._service, key))
+        try:
+            path = service_path(self._service, key)
+        except BadValueError:
+            return ()
+        entry = self._store.tree.get(path)
         events = () if entry is None else (entry.head, *entry.losers)
         return tuple([event.value if event.kind is Kind.SET else None for event in events])
 
-    def all_keys(self) -> Iterator[str]:
-        for name, is_there, _ in self._store.tree.names(service_path(self._service)):
-            if is_there and isinstance(name, str):
-                yield name
+    def all_keys(self, first: str = "") -> Iterator[str]:
+        above = (first,) if first else ()
+        for name, is_there, _ in self._store.tree.names(service_path(self._service, first)):
+            key = key_of((*above, name)) if is_there else None
+            if key is not None:
+                yield key

@@ -19,6 +19,7 @@ from distkv.errors import BadValueError, SettingsError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.invariant import must
 from distkv.model.path import Path
+from distkv.model.service_paths import key_names, key_of
 from distkv.model.tree import Tree
 from distkv.naming import is_node_name, parse_address
 from distkv.wire.values import pack_value, unpack_value
@@ -101,11 +102,9 @@ class Registry:
         match path.names:
             case (None, "service", str() as service, *names) if self.service_changes is not None:
                 self.entry_changes += 1
-                match names:
-                    case []:
-                        self.service_changes[service, ""] = None
-                    case [str() as key] if key:
-                        self.service_changes[service, key] = None
+                key = key_of(names) if names else ""
+                if key is not None:
+                    self.service_changes[service, key] = None
             case (None, "node", str() as name) if is_node_name(name):
                 self._registration_changed(NodeName(name))
             case _ if retired is not None and not self.is_retired(*retired):
@@ -172,8 +171,12 @@ def is_node_path(path: Path) -> bool:
 
 
 def service_path(service: str, key: str = "") -> Path:
-    """Where a service keeps what all nodes are to know for good: an entry of its own, and others by key below it."""
-    return Path((None, "service", service, key) if key else (None, "service", service))
+    """Where a service keeps what all nodes are to know for good: an entry of its own, and others by key below it.
+
+    Raises:
+        BadValueError: there can be no such key.
+    """
+    return Path((None, "service", service, *key_names(key)) if key else (None, "service", service))
 
 
 def retired_path(name: str, life: int) -> Path:

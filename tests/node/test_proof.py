@@ -147,6 +147,8 @@ async def test_watch_on_another_node_is_told_of_what_is_written(autojump_clock: 
         assert await _named(watcher) == ("x", "one")
         await writer.ask("echo_name", name="y", text="two")
         assert await _named(watcher) == ("y", "two")
+        await writer.ask("echo_name", name="hall lamp", text="three")
+        assert await _named(watcher) == ("hall lamp", "three")
         await writer.ask("echo_name", name="x")
         assert await _named(watcher) == ("x", None)
 

@@ -156,6 +156,8 @@ class Calls:
         self._boot = boot
         self._outlet: Final = outlet
         self._count = first
+        self.is_answered = False
+        """Whether a question was answered by now; only read."""
         self._out: Final = dict[NodeName, _CallsOut]()
         self._in: Final = dict[NodeName, _CallsIn]()
 
@@ -165,8 +167,11 @@ class Calls:
         """Numbers are above this from now on; nothing was asked yet."""
         self._count = first
 
-    def ask(self, peer: NodeName, body: bytes, now_ms: int, *, is_once: bool = False) -> int:
-        """Ask a node, this one included; the number of the call. `is_once`: it is told at most once."""
+    def ask(
+        self, peer: NodeName, body: bytes, now_ms: int, *, is_once: bool = False, waits: bool = True
+    ) -> int:
+        """Ask a node, this one included; the number of the call. `is_once`: it is told at most once. `waits`: see
+        `CallOutlet`; what is said again waits always."""
         out = self._out.setdefault(peer, _CallsOut())
         if not out.bodies:
             out.heard_ms = max(out.heard_ms, now_ms)  # it had nothing to say
@@ -176,7 +181,7 @@ class Calls:
         out.bodies[self._count] = body
         if is_once:
             out.once.add(self._count)
-        self._send(peer, self._count, body)
+        self._send(peer, self._count, body, waits=waits)
         return self._count
 
     def cancel(self, peer: NodeName, number: int) -> None:
@@ -229,6 +234,7 @@ class Calls:
                 out = self._heard(sender, boot, now_ms)
                 if out is None or out.take(number) is None:
                     return []
+                self.is_answered = True
                 return [AnswerCame(number, sender, body)]
             case CallsChecked(boot=boot, numbers=numbers):
                 return list(self._checked(sender, boot, numbers, now_ms))
@@ -390,9 +396,9 @@ class Calls:
         out.heard_ms = now_ms
         return out
 
-    def _send(self, peer: NodeName, number: int, body: bytes) -> None:
+    def _send(self, peer: NodeName, number: int, body: bytes, *, waits: bool = True) -> None:
         floor = next(iter(self._out[peer].bodies))
-        self._tell(peer, CallAsked(self._boot, number, floor, body))
+        self._outlet.say(peer, CallAsked(self._boot, number, floor, body), waits=waits)
 
     def _tell(self, peer: NodeName, message: CallMessage) -> None:
         self._outlet.say(peer, message)

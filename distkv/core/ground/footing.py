@@ -54,8 +54,8 @@ class Footing(Protocol):
     def is_registered(self, name: NodeName) -> bool:
         """Whether a node belongs to the network."""
 
-    def registered(self) -> frozenset[NodeName]:
-        """Who does."""
+    def lives(self) -> Mapping[NodeName, int]:
+        """Who does, each with its life."""
 
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
         """Those of some nodes that seem alive."""

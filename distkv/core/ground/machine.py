@@ -32,12 +32,13 @@ class EntryChanged:
     """An entry of this service in the store may be another, by whichever node; look it up (`ServiceGround.entries`)."""
 
     key: str
-    """Empty: that at the service's own path."""
+    """Empty: that at the service's own path. `key_names` takes it apart."""
 
 
 @attrs.frozen(slots=True)
 class NodesChanged:
-    """Other nodes are registered than before, or seem alive; look them up (`ServiceGround.nodes`)."""
+    """Other nodes are registered than before, or have other lives, or seem alive; look them up (`ServiceGround.nodes`).
+    """
 
 
 Setting: TypeAlias = int | float | str
@@ -54,10 +55,11 @@ class Entries(Protocol):
 
     def versions(self, key: str) -> tuple[bytes | None, ...]:
         """Of an entry: the winner, then what lost against it, each packed, or None where it deleted the entry. Empty:
-        there is none, or it is forgotten that it was deleted."""
+        there is none, or it is forgotten that it was deleted, or there can be no such key (`entry_key`)."""
 
-    def all_keys(self) -> Iterator[str]:
-        """Of all that are there and not deleted, in order, but that at the service's own path."""
+    def all_keys(self, first: str = "") -> Iterator[str]:
+        """Of all that are there and not deleted, in order: those of one name, or of two of which this is the first. A
+        key of two names is among the first kind only if something stands at its first name, too."""
 
 
 class NetworkNodes(Protocol):
@@ -70,6 +72,10 @@ class NetworkNodes(Protocol):
     @property
     def alive(self) -> frozenset[NodeName]:
         """Those of them that seem alive, but this one. It is looked at once a second at the most."""
+
+    def life_of(self, node: NodeName) -> int | None:
+        """The life in which a node is registered; None: it is not. Who starts anew without what was on its disk has
+        another one."""
 
 
 @attrs.frozen(slots=True)

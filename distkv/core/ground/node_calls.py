@@ -278,7 +278,9 @@ class NodeCalls:
         frame = asked.frames.popleft()
         asked.size = len(frame)
         is_once = asked.what.is_once and not (asked.frames or asked.heard.chunks)
-        self._asked[peer, self._calls.ask(peer, frame, self._turn.boot_ms, is_once=is_once)] = asked
+        waits = asked.what.waits or not self._calls.is_answered  # else the number of this start may not be on the disk
+        number = self._calls.ask(peer, frame, self._turn.boot_ms, is_once=is_once, waits=waits)
+        self._asked[peer, number] = asked
 
     def _begin_to_ask(self) -> None:
         """The number of this start is on the disk before anybody hears it."""

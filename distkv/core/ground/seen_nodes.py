@@ -7,6 +7,7 @@ Invariant: it is looked at whenever the registry may have changed, and once a se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from distkv.core.ground.footing import Footing
@@ -25,6 +26,7 @@ class SeenNodes:
         """What had changed in the registry when services were told of it last."""
         self.look_ms = 0
         """When it is looked at next, by the monotonic clock."""
+        self.lives: Mapping[NodeName, int] = {}
         self.registered: frozenset[NodeName] = frozenset()
         self.alive: frozenset[NodeName] = frozenset()
 
@@ -32,11 +34,16 @@ class SeenNodes:
         """Look; whether something has changed."""
         footing = self._footing
         self.look_ms = now_ms + LOOK_MS
-        before = self.registered, self.alive
-        self.registered = footing.registered()
+        before = self.lives, self.alive
+        self.lives = footing.lives()
+        self.registered = frozenset(self.lives)
         self.alive = footing.alive(self.registered, now_ms)
-        return before != (self.registered, self.alive)
+        return before != (self.lives, self.alive)
+
+    def life_of(self, node: NodeName) -> int | None:
+        return self.lives.get(node)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.registered == self.lives.keys(), "who is registered has a life")
         must(self.alive <= self.registered, "who seems alive is registered")

@@ -63,6 +63,7 @@ class AskedOfNode:
     purpose: object
     patience_ms: int
     is_once: bool = False
+    waits: bool = True
 
 
 @attrs.frozen(slots=True)
@@ -211,12 +212,19 @@ class ServiceTurn:
         self.effects.append(Answer(id, result, is_last, waits or self.always_waits))
 
     def ask_node(
-        self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int, is_once: bool = False
+        self,
+        node: NodeName,
+        body: bytes,
+        purpose: object,
+        *,
+        patience_ms: int,
+        is_once: bool = False,
+        waits: bool = True,
     ) -> None:
         """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice;
         with `is_once` it never does, and where nobody knows whether it heard it the reply is an `UnknownOutcomeError`.
-        The answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`."""
-        self.effects.append(AskedOfNode(node, body, purpose, patience_ms, is_once))
+        The answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`. `waits`: see `tell`."""
+        self.effects.append(AskedOfNode(node, body, purpose, patience_ms, is_once, waits or self.always_waits))
 
     def answer_node(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
         """Answer what `NodeAsked` asked; nothing happens when nobody waits for it. `waits`: see `tell`."""
@@ -247,8 +255,8 @@ class ServiceTurn:
 
     def write(self, key: str, value: bytes, purpose: object = None, fence: Fence | None = None) -> None:
         """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the
-        service's path; empty: that path. The value is packed. A write that is refused comes back as
-        `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`.
+        service's path, or two (`entry_key`); empty: that path. The value is packed. A write that is refused comes back
+        as `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`.
 
         With the fence of a token (its base does not matter) it is refused as `fenced` if the entry has a higher one, or
         that of another token; without, if a token holds the entry. It is refused as `not_ready` until every registered

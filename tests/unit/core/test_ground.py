@@ -31,6 +31,7 @@ from distkv.core.replica import Replica
 from distkv.errors import BadValueError, PeerError, TooLargeError, UnknownOutcomeError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
+from distkv.model.service_paths import entry_key
 from distkv.wire.calls import CallAnswered
 from distkv.wire.declared import pack
 from distkv.wire.message import EventRecord, Record, SlotRecord
@@ -99,14 +100,45 @@ def test_entries_at_odds_are_all_found_the_winner_first() -> None:
     assert echo.ground.entries.versions("x") == (TWO, ONE)
 
 
-@pytest.mark.parametrize("names", [("x", "y"), (5,), (b"x",)])
+def test_key_of_two_names_is_written_told_and_found_below_the_first() -> None:
+    replica, echo, _ = serving()
+    key = entry_key("hall", "x")
+    ready = step(replica, asked(1, key=key, value=ONE))
+    written = [record.event for record in ready.records if isinstance(record, EventRecord)]
+    assert written[-1].path == Path((None, "service", ECHO, "hall", "x"))
+    assert [what for _, what in echo.inputs if isinstance(what, EntryChanged)] == [EntryChanged(key)]
+    assert echo.ground is not None
+    entries = echo.ground.entries
+    assert (entries.versions(key), [*entries.all_keys("hall")], [*entries.all_keys()]) == ((ONE,), [key], [])
+
+
+def test_key_of_two_names_that_is_deleted_is_among_the_keys_no_more() -> None:
+    replica, echo, _ = serving()
+    step(replica, asked(1, key=entry_key("hall", "x"), value=ONE))
+    step(replica, asked(2, key=entry_key("hall", "y"), value=ONE))
+    step(replica, asked(3, key=entry_key("hall", "x")))
+    assert echo.ground is not None
+    assert [*echo.ground.entries.all_keys("hall")] == [entry_key("hall", "y")]
+
+
+@pytest.mark.parametrize("key", [entry_key("x", "y", "z"), entry_key("x", ""), entry_key("", "x")])
+def test_what_is_no_key_is_not_written_and_not_found(key: str) -> None:
+    replica, echo, _ = serving()
+    ready = step(replica, asked(1, key=key, value=ONE))
+    assert (ready.records, [type(answer.result) for answer in ready.answers]) == ([], [BadValueError])
+    assert echo.ground is not None
+    assert echo.ground.entries.versions(key) == ()
+
+
+@pytest.mark.parametrize("names", [("x", "y", "z"), (5,), (b"x",), ("x", 5), ("x", ""), (entry_key("x", "y"),)])
 def test_what_stands_elsewhere_below_a_service_is_told_to_nobody(names: tuple[Any, ...]) -> None:
     _, _, records = serving()
     echo = Echo()
     event = by_b(Path((None, "service", ECHO, *names)), ONE, 1)
     made(echo, [*records, EventRecord(event, WALL)])
     assert echo.ground is not None
-    assert [*echo.ground.entries.all_keys()] == []
+    assert [*echo.ground.entries.all_keys(), *echo.ground.entries.all_keys("x")] == []
+    assert [what for _, what in echo.inputs if isinstance(what, EntryChanged)] == []
 
 
 def test_what_nobody_is_told_of_any_more_is_not_kept() -> None:
@@ -133,6 +165,17 @@ def test_who_is_registered_and_seems_alive_is_looked_up_in_place() -> None:
     step(replica, MembersSeen({}), 4000)
     assert echo.ground.nodes.alive == frozenset()
     assert [what for _, what in echo.inputs] == [NodesChanged()] * 2
+
+
+def test_life_of_a_node_is_known_and_another_one_is_told() -> None:
+    replica, echo, _ = serving()
+    lives = [step(replica, asked(1, life=name)).answers[0].result for name in ("b", "nobody")]
+    assert lives == [{"life": 7}, {"life": None}]
+    anew = Event(node_path(B), Kind.SET, Registration(9, "b:1", WALL).packed(), ((B, first_tick(9)),), Tock(60), WALL)
+    replica.replay(EventRecord(anew, WALL))
+    step(replica, Wake(), 2000)
+    assert [what for _, what in echo.inputs if isinstance(what, NodesChanged)] == [NodesChanged()]
+    assert step(replica, asked(2, life="b"), 2000).answers[0].result == {"life": 9}
 
 
 # -- calls --------------------------------------------------------------------------------------------------------
@@ -215,6 +258,30 @@ def test_question_to_this_node_itself_needs_no_bytes() -> None:
     two.is_cut = True
     two.ask(1, node="a", question=b"abc")
     assert (two.answers, two.lost) == ({1: {"reply": b"cba"}}, 0)
+
+
+def test_question_may_leave_before_the_disk_has_its_step_once_the_start_is_known() -> None:
+    two = pair()
+    replica, _ = two.nodes[A]
+
+    def early(id: int) -> list[bool]:
+        ready = replica.step(two.now_ms, WALL, ServiceAsked(ECHO, id, {"node": "b", "question": b"abc", "early": True}))
+        two.done(A, ready)
+        return [tell.waits for tell in ready.tells]
+
+    assert early(1) == [True], "it is the first one: the number of this start is kept by its step"
+    assert early(2) == [False]
+    assert two.answers.keys() == {1, 2}
+
+
+def test_question_that_is_asked_again_waits_for_the_disk() -> None:
+    two = pair()
+    two.ask(1, node="b", question=b"abc")
+    two.is_cut = True
+    two.ask(2, node="b", question=b"abc", early=True)
+    replica, _ = two.nodes[A]
+    ready = replica.step(two.now_ms + 2 * CHECK_MS, WALL, Wake())
+    assert [tell.waits for tell in ready.tells] == [True]
 
 
 def test_question_that_got_lost_is_asked_again() -> None:

@@ -29,6 +29,7 @@ from distkv.errors import BadValueError, DistkvError, NotFoundError, RequestErro
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
 from distkv.model.invariant import must
+from distkv.model.service_paths import entry_key, key_names
 from distkv.wire.values import NIL, pack_value, unpack_value
 from tests.proof.core.echo.holding import Holding, begin, granted, replied
 from tests.proof.core.echo.noting import EchoNoting
@@ -50,6 +51,8 @@ from tests.proof.wire.echo import (
 
 ECHO: Final = "echo"
 PATIENCE_MS: Final = 10_000
+HALL: Final = "hall"
+"""A name of two words that begins so is that of an entry whose key has two names."""
 SILENCE: Final = b"say nothing"
 """To this no echo comes back."""
 
@@ -68,8 +71,8 @@ class Echo:
     back, and only then it answers. Asked `{wake_ms}`, it answers when that time has come. Asked `{entry}`, it
     writes that into the store and answers twice; asked `{key, value}`, it writes, or deletes, an entry by that key, and
     answers only when that is refused. Asked `{node, question}`, it asks that node, whose echo says it backwards, and
-    answers with what it heard. Asked `{shout}`, it says that to all, and `{announce}`, it announces these fields. Asked
-    anything else, it refuses."""
+    answers with what it heard. Asked `{life}`, it says in which life that node is. Asked `{shout}`, it says that to
+    all, and `{announce}`, it announces these fields. Asked anything else, it refuses."""
 
     def __init__(self, length: int = 5) -> None:
         self.length = length
@@ -130,11 +133,12 @@ class Echo:
             case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
                 turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
             case ServiceAsked(id=id, request=EchoName(name=name, text=text)):
-                self._named.setdefault(name, []).append(id)
+                key = entry_key(*name.split(" ", 1))
+                self._named.setdefault(key, []).append(id)
                 if text is None:
-                    turn.delete(name, ("wrote", id))
+                    turn.delete(key, ("wrote", id))
                 else:
-                    turn.write(name, pack_value(text), ("wrote", id))
+                    turn.write(key, pack_value(text), ("wrote", id))
             case ServiceAsked(id=id, request=EchoHold(token=token)):
                 begin(turn, id, token)
             case Replied(purpose=Holding() as holding):
@@ -183,8 +187,12 @@ class Echo:
                 turn.announce(fields)
                 turn.answer(id, {})
             case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body), **more}):
-                is_once = "once" in more
-                turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS, is_once=is_once)
+                is_once, waits = "once" in more, "early" not in more
+                purpose = "asked", id
+                turn.ask_node(NodeName(name), body, purpose, patience_ms=PATIENCE_MS, is_once=is_once, waits=waits)
+            case ServiceAsked(id=id, request={"life": str(name)}):
+                assert self.ground is not None
+                turn.answer(id, {"life": self.ground.nodes.life_of(NodeName(name))})
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("this is no question for an echo"))
             case ServiceWithdrawn(id=id):
@@ -211,8 +219,9 @@ class Echo:
             case EntryChanged(key=""):
                 assert self.ground is not None
                 self.entries += [value for value in self.ground.entries.versions("") if value is not None]
-            case EntryChanged(key=name):
-                for id in self._named.pop(name, ()):
+            case EntryChanged(key=key):
+                name = " ".join(key_names(key))
+                for id in self._named.pop(key, ()):
                     turn.answer(id, EchoNamed(name, self._names().get(name)))
                 for id in list(self._can_take):
                     self._tell_watch(turn, id)
@@ -253,7 +262,8 @@ class Echo:
         """All names, and their texts."""
         assert self.ground is not None
         entries = self.ground.entries
-        return {key: str(unpack_value(entries.versions(key)[0] or NIL)) for key in entries.all_keys()}
+        keys = [*entries.all_keys(), *entries.all_keys(HALL)]
+        return {" ".join(key_names(key)): str(unpack_value(entries.versions(key)[0] or NIL)) for key in keys}
 
     def _rows(self, prefix: str) -> EchoKept:
         """Rows of data, and what of them is in doubt."""
