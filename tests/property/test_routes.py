@@ -61,7 +61,7 @@ class Asking:
         if what == "ask":
             self.count += 1
             self.named[self.count] = self.some()
-            waits = RoutedRequest(self.count, self.now_ms)
+            waits = RoutedRequest(self.count, self.now_ms, wait_ms=self.chance.choice((0, 0, PATIENCE_MS)))
             if len(open_ones) == ROOM:
                 with pytest.raises(BusyError):
                     self.routes.add(waits)
@@ -98,7 +98,9 @@ class Asking:
         assert not late or due_ms is None or due_ms <= self.now_ms
         for waits in late:
             self.routes.end(waits)
-        assert all(waits.asked_ms + PATIENCE_MS > self.now_ms for waits in self.routes.waiting.values())
+        left = self.routes.waiting.values()
+        assert all(waits.asked_ms + waits.wait_ms + PATIENCE_MS > self.now_ms for waits in left)
+        assert all(waits.asked_ms + waits.wait_ms + PATIENCE_MS <= self.now_ms for waits in late)
 
     def check(self) -> None:
         self.routes.check()

@@ -147,10 +147,13 @@ class NodeRoutes:
 
     # -- what clients ask
 
-    def ask(self, turn: ServiceTurn, id: int, request: object, body: bytes, *, is_once: bool = False) -> None:
+    def ask(
+        self, turn: ServiceTurn, id: int, request: object, body: bytes, *, is_once: bool = False, wait_ms: int = 0
+    ) -> None:
         """Have this answered by the node that the owner names; `body` is what that is asked. `is_once`: it must not be
-        repeated."""
-        self._add(turn, _NodeRequest(id, turn.boot_ms, request, AnswerAsked(body), is_once=is_once))
+        repeated. `wait_ms`: so long that node may wait before it answers."""
+        asked = AnswerAsked(body)
+        self._add(turn, _NodeRequest(id, turn.boot_ms, request, asked, is_once=is_once, wait_ms=wait_ms))
 
     def ask_list(self, turn: ServiceTurn, id: int, request: object, prefix: str, after: str, limit: int) -> None:
         """Have so many items listed that all nodes have, behind a name."""
@@ -223,7 +226,7 @@ class NodeRoutes:
 
     def ask_node(self, waits: _NodeRequest, attempt: Attempt, now_ms: int) -> None:
         """For `Routes`."""
-        asked, patience_ms = waits.asked, max(1, waits.asked_ms + self._patience_ms - now_ms)
+        asked, patience_ms = waits.asked, max(1, waits.asked_ms + waits.wait_ms + self._patience_ms - now_ms)
         if isinstance(asked, PageAsked):
             patience_ms = AWAY_MS
         elif isinstance(asked, NewsAsked) and isinstance(waits.parts, GatheredNews):

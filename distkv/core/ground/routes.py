@@ -13,6 +13,7 @@ it counts no more. No more than `waiting_max` are under way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import takewhile
 from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
@@ -49,6 +50,8 @@ class RoutedRequest:
     nothing."""
     is_endless: bool = attrs.field(default=False, kw_only=True)
     """Whether it waits without an end, as a watch does."""
+    wait_ms: int = attrs.field(default=0, kw_only=True)
+    """So long the node that is asked may wait before it answers; patience begins then."""
 
 
 W = TypeVar("W", bound=RoutedRequest)
@@ -78,7 +81,11 @@ class Routes(Generic[W]):
         self.waiting: Final = dict[int, W]()
         """What is under way, by id, in the order in which it was asked. Not to be changed."""
         self._ending: Final = dict[int, W]()
-        """Those of them that may be late."""
+        """Those of them that may be late, and are to be answered at once: by when they were asked."""
+        self._longer: Final = dict[int, W]()
+        """Those that may be late, and for which the node that is asked may wait."""
+        self._longer_ms: int | None = None
+        """None of these is late before this."""
         self._again: Final = dict[int, int]()
         """When which of them is sent again; rising."""
 
@@ -93,7 +100,11 @@ class Routes(Generic[W]):
         if len(self.waiting) >= self._waiting_max:
             raise BusyError(f"{self._waiting_max} requests are under way on this node: ask again later")
         self.waiting[waits.id] = waits
-        if not waits.is_endless:
+        if waits.wait_ms:
+            self._longer[waits.id] = waits
+            late_ms = waits.asked_ms + waits.wait_ms + self._patience_ms
+            self._longer_ms = late_ms if self._longer_ms is None else min(late_ms, self._longer_ms)
+        elif not waits.is_endless:
             self._ending[waits.id] = waits
 
     def ask(self, waits: W, now_ms: int) -> None:
@@ -109,6 +120,9 @@ class Routes(Generic[W]):
         """It is answered, or nobody waits for it any more."""
         del self.waiting[waits.id]
         self._ending.pop(waits.id, None)
+        self._longer.pop(waits.id, None)
+        if not self._longer:
+            self._longer_ms = None
         self._again.pop(waits.id, None)
         if waits.at:
             self.stop(waits, tuple(waits.at))
@@ -149,9 +163,10 @@ class Routes(Generic[W]):
 
     def wake_ms(self, sure_ms: int) -> int | None:
         """When `take_again` or `late` may have something; `sure_ms`: as there."""
-        late_ms = next((max(one.asked_ms, sure_ms) + self._patience_ms for one in self._ending.values()), None)
-        again_ms = next(iter(self._again.values()), None)
-        return again_ms if late_ms is None or (again_ms is not None and again_ms < late_ms) else late_ms
+        first = next(iter(self._ending.values()), None)
+        late_ms = None if first is None else max(first.asked_ms, sure_ms) + self._patience_ms
+        due = late_ms, self._longer_ms, next(iter(self._again.values()), None)
+        return min((ms for ms in due if ms is not None), default=None)
 
     def take_again(self, now_ms: int) -> list[W]:
         """Those that are to be sent again now."""
@@ -168,13 +183,21 @@ class Routes(Generic[W]):
         until_ms = now_ms - self._patience_ms
         if sure_ms > until_ms:
             return []
-        return [waits for waits in self._ending.values() if waits.asked_ms <= until_ms]
+        late = list(takewhile(lambda waits: waits.asked_ms <= until_ms, self._ending.values()))
+        if self._longer_ms is not None and self._longer_ms <= now_ms:
+            ends = {id: one.asked_ms + one.wait_ms for id, one in self._longer.items()}
+            late += [self._longer[id] for id, end_ms in ends.items() if end_ms <= until_ms]
+            self._longer_ms = min((ms + self._patience_ms for ms in ends.values() if ms > until_ms), default=None)
+        return late
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         for id, waits in self.waiting.items():
             must(id == waits.id, "each request is known by its id")
             must(all((one.id, one.node) == (id, node) for node, one in waits.at.items()), "each waits for its own")
-        must(self._ending.keys() <= self.waiting.keys(), "what may be late is under way")
+        ending = self._ending.keys() | self._longer.keys()
+        must(ending <= self.waiting.keys(), "what may be late is under way")
+        asked_ms = [waits.asked_ms for waits in self._ending.values()]
+        must(asked_ms == sorted(asked_ms), "what was asked first is late first")
         must(self._again.keys() <= self.waiting.keys(), "what is sent again is under way")
         must([*self._again.values()] == sorted(self._again.values()), "what is sent again has an order")
