@@ -27,6 +27,7 @@ PRODUCERS_MAX: Final = 10_000
 RANGES_MAX: Final = 4096
 """How many ranges of one producer it says."""
 
+
 def is_name(text: str) -> bool:
     """Whether it may name a topic, a producer or a subscriber: 1 to 255 bytes of text without control characters."""
     return is_token_name(text)

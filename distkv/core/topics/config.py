@@ -7,6 +7,7 @@ Invariant: as that of `distkv.config`, a value that cannot be meant was refused 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -16,6 +17,20 @@ from distkv.errors import SettingsError
 
 MESSAGE_BYTES_MAX: Final = 512 << 10
 """A node can tell another one a message of this size in one piece."""
+NAMES_MAX: Final = 10_000
+"""So many subscribers or producers fit into one answer."""
+GAPS_MAX: Final = 4000
+"""So many gaps of one producer fit into a row."""
+
+
+def _up_to(high: int) -> Callable[[object, attrs.Attribute[int], int], None]:
+    """For a limit: it is 1 to `high`."""
+
+    def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+        if not 1 <= value <= high:
+            raise SettingsError(f"limits.{attribute.name} is {value}: it must be 1 to {high}")
+
+    return check
 
 
 @attrs.frozen
@@ -62,22 +77,17 @@ class TopicsConfig:
 class TopicLimits:
     """How much a node keeps of topics."""
 
-    topic_message_bytes: int = attrs.field(default=256 << 10)
+    topic_message_bytes: int = attrs.field(default=256 << 10, validator=_up_to(MESSAGE_BYTES_MAX))
     """A message with a larger value is refused with `too_large`."""
     topics: int = attrs.field(default=10_000, validator=above_zero)
     """How many topics a node keeps, copies of others included; a further one is refused with `too_large`."""
-    topic_subscribers: int = attrs.field(default=1_000, validator=above_zero)
+    topic_subscribers: int = attrs.field(default=1_000, validator=_up_to(NAMES_MAX))
     """How many subscribers a topic has; a further one is refused with `too_large`."""
-    topic_producers: int = attrs.field(default=10_000, validator=above_zero)
+    topic_producers: int = attrs.field(default=10_000, validator=_up_to(NAMES_MAX))
     """How many producers a topic remembers; a further one is refused with `too_large`."""
-    topic_gaps: int = attrs.field(default=1_024, validator=above_zero)
+    topic_gaps: int = attrs.field(default=1_024, validator=_up_to(GAPS_MAX))
     """How many gaps may be between the counters that came from one producer; a counter that would make another one is
     refused with `too_large`."""
-
-    @topic_message_bytes.validator
-    def _check_message_bytes(self, _: object, value: int) -> None:
-        if not 1 <= value <= MESSAGE_BYTES_MAX:
-            raise SettingsError(f"limits.topic_message_bytes is {value}: it must be 1 to {MESSAGE_BYTES_MAX}")
 
 
 SECTIONS: Final = ((TopicsConfig, "topics"), (TopicLimits, "limits"))

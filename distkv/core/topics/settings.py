@@ -8,11 +8,15 @@ Invariant: settings never change while a node runs.
 from __future__ import annotations
 
 from math import ceil, floor
+from typing import Final
 
 import attrs
 
 from distkv.config import Config
 from distkv.core.topics.config import TopicLimits, TopicsConfig
+
+TOPICS: Final = "topics"
+"""The name of the service."""
 
 
 @attrs.frozen

@@ -1,0 +1,45 @@
+"""`distkv client topic`: publish and subscribe.
+
+Knows: where its commands are, and how the names of a topic, a subscriber and a producer are written.  Does not know
+what they do.
+
+Invariant: what is none of these is refused before anything connects.
+"""
+
+from __future__ import annotations
+
+import asyncclick as click
+
+from distkv.cli.commands import Commands
+from distkv.errors import DecodeError, SettingsError
+from distkv.wire.topic_fields import NAME_BYTES_MAX, read_name
+
+COMMANDS = Commands(
+    {
+        "list": "topic_views:list_command",
+        "show": "topic_views:show_command",
+        "set": "topic_views:set_command",
+        "drop": "topic_views:drop_command",
+    }
+)
+
+
+@click.group("topic", commands=COMMANDS)
+def topic_group() -> None:
+    """Topics: put messages, and get each of them once.
+
+    Every node takes these commands. A topic begins with its first message or subscriber.
+    """
+
+
+def read_topic_name(text: str, what: str = "TOPIC") -> str:
+    """The name of a topic, a subscriber or a producer; `what` it is called on the command line.
+
+    Raises:
+        SettingsError: none of these can have it.
+    """
+    try:
+        return read_name(text, what)
+    except DecodeError:
+        says = f"give text of 1 to {NAME_BYTES_MAX} bytes without control characters"
+        raise SettingsError(f"{what} is {text[:40]!r}: {says}") from None
