@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.errors import BusyError, NotReadyError
 from distkv.model.event import NodeName
+from tests.agreeing import AgreeingServer
 from tests.profiles import seeds
 from tests.property.token_servers import Site, TokenFleet
 
@@ -127,7 +127,7 @@ class TokenPlay:
         tags = [f"t{self.opened + at}" for at in range(self.rng.randint(1, 3))]
         self.opened += len(tags)
         for tag in tags:
-            self._step(site, partial(Consensus.propose_open, ttl_ms=15_000, tag=tag))
+            self._step(site, partial(AgreeingServer.propose_open, ttl_ms=15_000, tag=tag))
         return tags[-1]
 
     def change(self, site: Site) -> None:
@@ -138,8 +138,8 @@ class TokenPlay:
         with suppress(BusyError):
             self._step(site, lambda machine: machine.propose_servers(self.wanted))
 
-    def _step(self, site: Site, act: Callable[[Consensus], None]) -> None:
-        def told(machine: Consensus, _own_ms: int) -> None:
+    def _step(self, site: Site, act: Callable[[AgreeingServer], None]) -> None:
+        def told(machine: AgreeingServer, _own_ms: int) -> None:
             with suppress(NotReadyError):  # its last step made it a follower, and is not on its disk yet
                 act(machine)
 
@@ -228,7 +228,7 @@ def _followers(fleet: TokenFleet) -> list[NodeName]:
 
 
 def _open(fleet: TokenFleet, tags: list[str]) -> None:
-    def told(machine: Consensus, _own_ms: int) -> None:
+    def told(machine: AgreeingServer, _own_ms: int) -> None:
         for tag in tags:
             machine.propose_open(15_000, tag)
 
@@ -372,7 +372,7 @@ def test_follower_at_rest_wakes_only_when_it_is_told_something() -> None:
     site = fleet.sites[_followers(fleet)[0]]
     steps = 0
 
-    def counting(_machine: Consensus, _own_ms: int) -> None:
+    def counting(_machine: AgreeingServer, _own_ms: int) -> None:
         nonlocal steps
         steps += 1
 
@@ -389,7 +389,7 @@ def test_follower_at_rest_wakes_only_when_it_is_told_something() -> None:
 
 
 def _reset(fleet: TokenFleet, name: NodeName, servers: Collection[NodeName] = ()) -> None:
-    fleet.step(fleet.sites[name], lambda machine, own_ms: machine.reset(own_ms, servers))
+    fleet.step(fleet.sites[name], lambda machine, own_ms: machine.reset(machine.turn(own_ms), servers))
 
 
 def test_reset_with_a_shorter_list_founds_anew_above_all_versions() -> None:

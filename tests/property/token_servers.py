@@ -16,7 +16,6 @@ from random import Random
 
 import attrs
 
-from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import TokenState, has_majority, state_of
@@ -24,11 +23,12 @@ from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.declared import pack
 from distkv.wire.token_states import Founding, StateMessage, decode_head, read_state_message
+from tests.agreeing import AgreeingServer
 from tests.property.token_claims import Claim, Observer
 
 LEASE_MS = 1000
 DRIFT = 0.05
-MACHINE = Consensus
+MACHINE = AgreeingServer
 """Tests of the tests put a broken one here."""
 
 
@@ -72,7 +72,7 @@ class Site:
         """The entry in the store."""
         self.drawer: list[tuple[int, dict[str, bytes], Founding | None]] = []
         """Its other disks, with their lives."""
-        self.machine: Consensus | None = None
+        self.machine: AgreeingServer | None = None
         self.claim: Claim | None = None
         self.steps: deque[StepDone] = deque()
         self.paused_ms = 0
@@ -144,13 +144,13 @@ class TokenFleet:
             site.offset = self.rng.randrange(3000) - site.rate * self.now_ms
         settings = ConsensusSettings(name, tuple(self.names), self.lease_ms, DRIFT)
         site.machine = MACHINE(settings, site.life, self.rng)
-        site.machine.restore(dict(site.disk))
+        site.machine.restore(site.machine.turn(site.own_ms(self.now_ms)), dict(site.disk))
         site.collected, site.collecting = set(), 0
         site.parts = site.parts_written = int(site.disk.get("parts", b"0"))
         site.paused_ms = 0
         if site.founding is not None:
             site.machine.read_entry(site.founding, site.own_ms(self.now_ms))
-        self.step(site, lambda machine, own_ms: machine.begin(own_ms, 100))
+        self.step(site, lambda machine, own_ms: machine.begin(machine.turn(own_ms), 100))
         self._at(self.now_ms + self.lease_ms // 8, name, self._ask_parts)
 
     def kill(self, name: NodeName) -> None:
@@ -215,7 +215,7 @@ class TokenFleet:
                 act(site)
         self.now_ms = end_ms
 
-    def step(self, site: Site, act: Callable[[Consensus, int], None]) -> None:
+    def step(self, site: Site, act: Callable[[AgreeingServer, int], None]) -> None:
         """The machine is told something; then everything that follows from it at once."""
         machine, own_ms = site.machine, site.own_ms(self.now_ms)
         assert machine is not None
@@ -233,7 +233,7 @@ class TokenFleet:
         machine.check()
         self._take(site, machine, said)
 
-    def _take(self, site: Site, machine: Consensus, said: list[tuple[NodeName, Said]]) -> None:
+    def _take(self, site: Site, machine: AgreeingServer, said: list[tuple[NodeName, Said]]) -> None:
         effects = machine.effects.take()
         if site.parts != site.parts_written:
             site.parts_written = site.parts
@@ -313,7 +313,7 @@ class TokenFleet:
 
     # -- the stand-in for serving
 
-    def _serve(self, site: Site, machine: Consensus) -> None:
+    def _serve(self, site: Site, machine: AgreeingServer) -> None:
         """What serving does with the state in effect."""
         state = machine.effective
         mine = None if state is None else state.servers.get(site.name)

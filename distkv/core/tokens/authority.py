@@ -57,6 +57,3 @@ class Authority(Protocol):
 
     def stand(self, standing: ServerStanding) -> None:
         """What this server is ready for: it wants to boot, or has all of its part."""
-
-    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
-        """Found the servers anew, without those that are gone for good; `servers`: another list than that in force."""

@@ -25,21 +25,21 @@ from distkv.core.ground.machine import (
 )
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.agreement.turn import AgreementTurn, AgreementWoken, EntryRead, StateTold
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.core.tokens.token_settings import TokenSettings
-from distkv.errors import DecodeError
+from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
 from distkv.wire.declared import pack
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
-from distkv.wire.token_replies import TokensChanged
+from distkv.wire.token_replies import TokenDone, TokensChanged
 from distkv.wire.token_requests import TokenRequest, TokenReset
 from distkv.wire.token_states import decode_founding
 
@@ -139,10 +139,13 @@ class TokenMachine:
         if consensus is None or service is None:
             return
         boot_ms, self._wall, is_agreement = turn.boot_ms, turn.wall, True
+        agreement = AgreementTurn(boot_ms, service.effects)
         match what:
             case ServiceAsked(id=id, request=request, asker=asker):
                 is_agreement = isinstance(request, TokenReset)
-                if isinstance(request, TokenRequest):
+                if isinstance(request, TokenReset):
+                    self._reset(turn, agreement, consensus, id, request)
+                elif isinstance(request, TokenRequest):
                     service.asked(id, request, boot_ms, asker)
             case ServiceContinued(id=id):
                 is_agreement = False
@@ -160,9 +163,9 @@ class TokenMachine:
                 if isinstance(message, CALLS):
                     service.told(name, message, boot_ms)
                 else:
-                    consensus.told(name, life, message, boot_ms)
+                    consensus.step(agreement, StateTold(name, life, message))
             case EntryChanged(key=key):
-                if key or not self._look_at_entry(consensus, boot_ms):
+                if key or not self._look_at_entry(agreement, consensus):
                     return
             case NodesChanged():
                 self._count_nodes(service)
@@ -170,7 +173,7 @@ class TokenMachine:
             case NodeAsked() | NodeGaveUp() | NodesSilent() | Replied() | Heard() | Lacked() | Announced():
                 return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
-                consensus.woken(boot_ms)
+                consensus.step(agreement, AgreementWoken())
                 service.woken(boot_ms)
             case _:
                 assert_never(what)
@@ -187,7 +190,6 @@ class TokenMachine:
             life,
             self._rng,
         )
-        consensus.restore(slots)
         serving = ServingSettings(
             ground.me,
             tuple(sorted(settings.servers)),
@@ -201,13 +203,15 @@ class TokenMachine:
             settings.waiters_max,
         )
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
+        agreement = AgreementTurn(boot_ms, service.effects)
+        consensus.restore(agreement, slots)
         service.restore(slots, boot_ms)
         self._count_nodes(service)
         self._consensus, self._service = consensus, service
         turn.keep(IDENTITY_SLOT, pack((life, boot)))
-        self._look_at_entry(consensus, boot_ms)  # before it begins: who lost its disk must not found once more
-        self._look_at_list(consensus)  # the disk may know it, too
-        consensus.begin(boot_ms, max(0, int(turn.wall - ground.created)))
+        self._look_at_entry(agreement, consensus)  # before it begins: who lost its disk must not found once more
+        self._look_at_list(agreement, consensus)  # the disk may know it, too
+        consensus.begin(agreement, max(0, int(turn.wall - ground.created)))
         self._do_all(turn)
 
     def _count_nodes(self, service: TokenService) -> None:
@@ -222,22 +226,22 @@ class TokenMachine:
         life, boot = decode_identity(kept)
         return life, max(boot + 1, first)
 
-    def _look_at_entry(self, consensus: Consensus, boot_ms: int) -> bool:
+    def _look_at_entry(self, agreement: AgreementTurn, consensus: Consensus) -> bool:
         """Of two servers that founded at once each may have been heard first: so what lost counts, too. Whether
         anything is there."""
         found = [value for value in self._entries.versions("") if value is not None] if self._entries else []
         for value in found:
-            self._founded(consensus, value, boot_ms)
+            self._founded(agreement, consensus, value)
         return bool(found)
 
-    def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
+    def _founded(self, agreement: AgreementTurn, consensus: Consensus, value: bytes) -> None:
         try:
-            consensus.read_entry(decode_founding(value), boot_ms)
+            consensus.step(agreement, EntryRead(decode_founding(value)))
         except DecodeError as error:
-            consensus.effects.notes.append(Note("token_founding_bad", {"reason": error.reason}))
-        self._look_at_list(consensus)
+            agreement.note("token_founding_bad", reason=error.reason)
+        self._look_at_list(agreement, consensus)
 
-    def _look_at_list(self, consensus: Consensus) -> None:
+    def _look_at_list(self, agreement: AgreementTurn, consensus: Consensus) -> None:
         """All nodes are to ask those that serve, whatever their settings name; it is said if that is another list."""
         names = consensus.listed
         if self._service is None or not names:
@@ -246,8 +250,19 @@ class TokenMachine:
         if names != self._listed:
             self._listed = names
             if names != tuple(sorted(self.settings.servers)):
-                fields = {"setting": ",".join(sorted(self.settings.servers)), "list": ",".join(names)}
-                consensus.effects.notes.append(Note("token_setting_differs", fields))
+                setting = ",".join(sorted(self.settings.servers))
+                agreement.note("token_setting_differs", setting=setting, list=",".join(names))
+
+    def _reset(
+        self, turn: ServiceTurn, agreement: AgreementTurn, consensus: Consensus, id: int, request: TokenReset
+    ) -> None:
+        try:
+            consensus.reset(agreement, request.servers)
+        except RequestError as error:
+            turn.answer(id, error)
+        else:
+            turn.note("token_reset")
+            turn.answer(id, TokenDone())
 
     def _do_all(self, turn: ServiceTurn, *, is_agreement: bool = True) -> None:
         """All that the two want done, when the service has seen what the servers agreed on meanwhile, if what happened
@@ -258,19 +273,18 @@ class TokenMachine:
         while True:
             service.go_on(turn.boot_ms, self._wall, is_as_agreed=not is_agreement)
             is_agreement |= consensus.has_news
-            if is_agreement:
-                self._do(consensus.effects, turn)
-            self._do(service.effects, turn)
+            self._do(service, turn)
             if not is_agreement:
                 break
             self._agreed_due_ms = consensus.wake_ms()
             if self._agreed_due_ms != 0:
                 break
-            consensus.woken(turn.boot_ms)  # it has news for others, or for the service
+            agreement = AgreementTurn(turn.boot_ms, service.effects)
+            consensus.step(agreement, AgreementWoken())  # it has news for others, or for the service
         self._due_ms = service.note_due(self._agreed_due_ms)
 
-    def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
-        """None is left."""
+    def _do(self, service: TokenService, turn: ServiceTurn) -> None:
+        effects = service.effects.take()
         for slot in effects.slots:
             turn.keep(slot.key, slot.value)
         if effects.founding is not None:
@@ -281,9 +295,6 @@ class TokenMachine:
         for tell in effects.tells:
             turn.tell(tell.to, encode_body(self._life, tell.message), waits=tell.waits)
         turn.effects += effects.notes
-        for some in (effects.slots, effects.answers, effects.tells, effects.notes):
-            some.clear()
-        effects.founding = None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -15,7 +15,7 @@ from distkv.core.ground.calls import QuestionGone
 from distkv.core.ready import Rng
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
-from distkv.core.tokens.effects import TokenAnswer, TokenEffects
+from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.proxy import NEVER_MS, Proxy
 from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
@@ -24,12 +24,10 @@ from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.server import TokenServing
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallMessage
 from distkv.wire.token_messages import AskHolding, TellLoss
-from distkv.wire.token_replies import TokenDone
-from distkv.wire.token_requests import TokenRequest, TokenReset
+from distkv.wire.token_requests import TokenRequest
 
 
 class TokenService:
@@ -40,8 +38,6 @@ class TokenService:
     ) -> None:
         """`first_call`: see `Calls`."""
         self.effects: Final = TokenEffects()
-        self._settings: Final = settings
-        self._authority: Final = authority
         self._questions: Final = Questions(settings.me, settings.boot, self.effects, first_call)
         self._servers: Final = KnownServers(settings.servers)
         self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
@@ -83,11 +79,8 @@ class TokenService:
 
     def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
         """A client asks (`asker`: see `asker_of`); `effects.answers` will have the answer by this id."""
-        if isinstance(request, TokenReset):
-            self._reset(id, request, now_ms)
-        else:
-            self._proxy.asked(id, request, now_ms, asker)
-            self._do_own(now_ms)
+        self._proxy.asked(id, request, now_ms, asker)
+        self._do_own(now_ms)
 
     def gone(self, id: int, now_ms: int) -> None:
         """A client does not wait for that any more."""
@@ -131,15 +124,6 @@ class TokenService:
         return earliest(next_ms, self._questions.wake_ms(), proxy_ms, self._serving.due_ms)
 
     # -- inside
-
-    def _reset(self, id: int, request: TokenReset, now_ms: int) -> None:
-        try:
-            self._authority.reset(now_ms, request.servers)
-        except RequestError as error:
-            self.effects.answers.append(TokenAnswer(id, error))
-            return
-        self.effects.note("token_reset")
-        self.effects.answers.append(TokenAnswer(id, TokenDone()))
 
     def _do_own(self, now_ms: int) -> None:
         """What this node asked and answered itself meanwhile, and what follows from that."""

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import TokenEffects
 from distkv.errors import BusyError, NotReadyError, RequestError
@@ -34,6 +33,7 @@ from distkv.wire.token_states import (
     VoteAsked,
     VoteGiven,
 )
+from tests.agreeing import AgreeingServer
 
 A, B, C, M = (NodeName(name) for name in "abcm")
 LIVES = {A: 1, B: 2, M: 3}
@@ -55,22 +55,23 @@ def _keep(disk: dict[str, bytes], effects: TokenEffects) -> None:
             disk[slot.key] = slot.value
 
 
-def _server(settings: ConsensusSettings = SETTINGS, life: int = 3) -> Consensus:
+def _server(settings: ConsensusSettings = SETTINGS, life: int = 3) -> AgreeingServer:
     """A server that was founded, and starts at 0."""
-    server = Consensus(settings, life, Random(1))
-    server.restore({})
-    server.founded(evolve(FOUNDING, servers=dict.fromkeys(settings.servers, 1) | LIVES)
-                   if len(settings.servers) > 3 else FOUNDING, 0)
-    server.begin(0, 100)
+    server = AgreeingServer(settings, life, Random(1))
+    server.restore(server.turn(0), {})
+    are_more = len(settings.servers) > 3
+    founding = evolve(FOUNDING, servers=dict.fromkeys(settings.servers, 1) | LIVES) if are_more else FOUNDING
+    server.founded(server.turn(0), founding)
+    server.begin(server.turn(0), 100)
     server.effects.take()
     return server
 
 
-def _alone(disk: Mapping[str, bytes], now_ms: int = 0, life: int = 3, sessions_max: int = 10_000) -> Consensus:
+def _alone(disk: Mapping[str, bytes], now_ms: int = 0, life: int = 3, sessions_max: int = 10_000) -> AgreeingServer:
     """A server that is the whole list."""
-    server = Consensus(ConsensusSettings(M, (M,), LEASE_MS, 0.01, sessions_max), life, Random(1))
-    server.restore(disk)
-    server.begin(now_ms, 100)
+    server = AgreeingServer(ConsensusSettings(M, (M,), LEASE_MS, 0.01, sessions_max), life, Random(1))
+    server.restore(server.turn(0), disk)
+    server.begin(server.turn(now_ms), 100)
     return server
 
 
@@ -82,7 +83,7 @@ def _ask(term: int, accepted: StateId = NO_STATE, *, is_trial: bool = False) -> 
     return VoteAsked(HASH, 1, term, is_trial, accepted, {})
 
 
-def _is_given(server: Consensus, asked: VoteAsked, now_ms: int, candidate: NodeName = A, life: int = 1) -> bool:
+def _is_given(server: AgreeingServer, asked: VoteAsked, now_ms: int, candidate: NodeName = A, life: int = 1) -> bool:
     server.told(candidate, life, asked, now_ms)
     (answer,) = _told(server.effects.take(), VoteGiven)
     return answer.is_given
@@ -100,13 +101,13 @@ def _round(
     return LeaderRound(HASH, 1, term, number, acked, effective, heard, change)
 
 
-def _beat(server: Consensus, told: LeaderRound, now_ms: int) -> ServerBeat:
+def _beat(server: AgreeingServer, told: LeaderRound, now_ms: int) -> ServerBeat:
     server.told(A, 1, told, now_ms)
     (beat,) = _told(server.effects.take(), ServerBeat)
     return beat
 
 
-def _follower() -> Consensus:
+def _follower() -> AgreeingServer:
     """It has accepted version 100, and knows it in effect."""
     server = _server()
     _beat(server, _round(1, StateChange(_head(100), None, {})), 0)
@@ -114,7 +115,7 @@ def _follower() -> Consensus:
     return server
 
 
-def _run_until(server: Consensus, end_ms: int) -> list[StateMessage]:
+def _run_until(server: AgreeingServer, end_ms: int) -> list[StateMessage]:
     """Wake it whenever it wants, but answer nothing."""
     found = list[StateMessage]()
     while (wake_ms := server.wake_ms()) is not None and wake_ms <= end_ms:
@@ -123,7 +124,7 @@ def _run_until(server: Consensus, end_ms: int) -> list[StateMessage]:
     return found
 
 
-def _next_round(server: Consensus) -> tuple[int, dict[NodeName, LeaderRound]]:
+def _next_round(server: AgreeingServer) -> tuple[int, dict[NodeName, LeaderRound]]:
     """When a leader begins it, and what the others are told."""
     now_ms = server.wake_ms()
     assert now_ms is not None
@@ -132,7 +133,7 @@ def _next_round(server: Consensus) -> tuple[int, dict[NodeName, LeaderRound]]:
     return now_ms, {tell.to: tell.message for tell in tells if isinstance(tell.message, LeaderRound)}
 
 
-def _leader() -> tuple[Consensus, int]:
+def _leader() -> tuple[AgreeingServer, int]:
     """Elected by itself and A, with nothing acknowledged yet; and when."""
     server = _server()
     now_ms = server.wake_ms()
@@ -146,7 +147,7 @@ def _leader() -> tuple[Consensus, int]:
 
 
 def _answer(
-    server: Consensus, told: LeaderRound, now_ms: int, accepted: StateId, *, name: NodeName = A, life: int = 1,
+    server: AgreeingServer, told: LeaderRound, now_ms: int, accepted: StateId, *, name: NodeName = A, life: int = 1,
     is_member: bool = True, wanted: str = "down", since: int = 0, own_ms: int | None = None,
 ) -> LeaderRound | None:
     """A server answers a round; the next round that it is told at once."""
@@ -156,7 +157,7 @@ def _answer(
     return next(iter(_told(server.effects.take(), LeaderRound, name)), None)
 
 
-def _settled() -> tuple[Consensus, int, LeaderRound]:
+def _settled() -> tuple[AgreeingServer, int, LeaderRound]:
     """A leader whose first version is on the disks of itself and of A; the last round."""
     server, now_ms = _leader()
     (first,) = _told(server.effects.take(), LeaderRound, A)
@@ -170,9 +171,9 @@ def _settled() -> tuple[Consensus, int, LeaderRound]:
 
 
 def test_node_that_is_not_in_the_list_takes_no_part() -> None:
-    server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
-    server.restore({})
-    server.begin(0, 100)
+    server = AgreeingServer(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
+    server.restore(server.turn(0), {})
+    server.begin(server.turn(0), 100)
     server.told(A, 1, _ask(1), 5000)
     assert server.wake_ms() is None
     (tell,) = server.effects.take().tells
@@ -186,9 +187,9 @@ def test_node_that_is_not_in_the_list_takes_no_part() -> None:
 
 def test_fresh_server_does_not_hear_one_whose_settings_name_another_list() -> None:
     """(docs/protocol, QUORUM-1)"""
-    server = Consensus(SETTINGS, 3, Random(1))
-    server.restore({})
-    server.begin(0, 100)
+    server = AgreeingServer(SETTINGS, 3, Random(1))
+    server.restore(server.turn(0), {})
+    server.begin(server.turn(0), 100)
     server.effects.take()
     server.told(A, 1, evolve(_ask(1), generation=0, servers_hash=b"another."), WAITED_MS)
     server.told(C, 1, evolve(_ask(1), generation=0), WAITED_MS)
@@ -202,10 +203,10 @@ def test_setting_that_differs_from_the_list_in_force_changes_nothing_and_is_show
     disk = dict[str, bytes]()
     server = _server()
     _beat(server, _round(1, StateChange(_head(100), None, {})), 0)
-    server = Consensus(ConsensusSettings(M, (C, M, A), LEASE_MS, 0.01), 3, Random(1))
-    server.restore(disk)
-    server.founded(FOUNDING, 0)
-    server.begin(0, 100)
+    server = AgreeingServer(ConsensusSettings(M, (C, M, A), LEASE_MS, 0.01), 3, Random(1))
+    server.restore(server.turn(0), disk)
+    server.founded(server.turn(0), FOUNDING)
+    server.begin(server.turn(0), 100)
     server.effects.take()
     assert server.list == (A, B, M)
     assert _is_given(server, _ask(1), WAITED_MS)
@@ -338,15 +339,15 @@ def test_vote_of_a_term_goes_to_one_candidate_however_often_it_asks() -> None:
 
 def test_no_vote_is_given_in_the_term_of_the_state_that_is_on_the_disk() -> None:
     disk = dict[str, bytes]()
-    server = Consensus(SETTINGS, 3, Random(1))
-    server.restore({})
-    server.founded(FOUNDING, 0)
-    server.begin(0, 100)
+    server = AgreeingServer(SETTINGS, 3, Random(1))
+    server.restore(server.turn(0), {})
+    server.founded(server.turn(0), FOUNDING)
+    server.begin(server.turn(0), 100)
     server.told(A, 1, _round(1, StateChange(_head(100, term=4), None, {}), term=4), 0)
     _keep(disk, server.effects.take())
-    again = Consensus(SETTINGS, 3, Random(1))
-    again.restore(disk)
-    again.begin(0, 100)
+    again = AgreeingServer(SETTINGS, 3, Random(1))
+    again.restore(again.turn(0), disk)
+    again.begin(again.turn(0), 100)
     again.effects.take()
     assert not _is_given(again, _ask(4, StateId(4, 100)), WAITED_MS)
     assert _is_given(again, _ask(5, StateId(4, 100)), WAITED_MS)
@@ -433,10 +434,10 @@ def test_server_that_was_away_follows_a_leader_that_its_list_does_not_name() -> 
 
 def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
     """(docs/protocol, QUORUM-15)"""
-    server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
-    server.restore({})
-    server.founded(FOUNDING, 0)
-    server.begin(0, 100)
+    server = AgreeingServer(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
+    server.restore(server.turn(0), {})
+    server.founded(server.turn(0), FOUNDING)
+    server.begin(server.turn(0), 100)
     servers = {**_head(101).servers, C: TokenServer(ServerStanding.DOWN, 9, 101)}
     head = evolve(_head(101), servers=servers, list=(A, B, M))
     beat = _beat(server, _round(1, StateChange(head, None, {})), 0)
@@ -450,7 +451,7 @@ def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
 def test_server_that_is_told_that_it_has_left_takes_no_part() -> None:
     """(docs/protocol, QUORUM-17)"""
     server = _follower()
-    server.founded(Founding({A: 1, B: 2, C: 9}, 200, 1), 20)
+    server.founded(server.turn(20), Founding({A: 1, B: 2, C: 9}, 200, 1))
     assert not server.is_server
     assert server.list == (A, B, C)
 
@@ -523,10 +524,10 @@ def test_server_says_which_founding_it_was_told_to_whoever_asks() -> None:
 
 def test_fresh_server_that_reads_an_entry_founds_nothing_and_counts_for_nothing() -> None:
     """(docs/protocol, QUORUM-2)"""
-    server = Consensus(SETTINGS, 3, Random(1))
-    server.restore({})
+    server = AgreeingServer(SETTINGS, 3, Random(1))
+    server.restore(server.turn(0), {})
     server.read_entry(FOUNDING, 0)
-    server.begin(0, 100)
+    server.begin(server.turn(0), 100)
     for name, life in ((A, 1), (B, 2)):
         server.told(name, life, TokenHello(HASH, 0, 0), 10)
     server.told(A, 1, evolve(_ask(1), generation=0, lives=LIVES), 20)
@@ -648,7 +649,7 @@ def test_readiness_holds_only_for_the_standing_in_which_it_was_said() -> None:
     assert _beat(server, _round(5, effective=StateId(1, 101)), 40).since == 101
 
 
-def _boot(server: Consensus, now_ms: int, told: LeaderRound) -> LeaderRound:
+def _boot(server: AgreeingServer, now_ms: int, told: LeaderRound) -> LeaderRound:
     """A comes to be READY at version 102."""
     told = _answer(server, told, now_ms + 1, StateId(1, 100), wanted="booting", since=100) or told
     told = _answer(server, told, now_ms + 2, StateId(1, 101), wanted="ready", since=101) or told
@@ -716,38 +717,40 @@ def test_leader_gives_up_when_a_server_has_to_do_with_a_later_term() -> None:
 
 def test_reset_without_a_majority_that_is_heard_is_refused() -> None:
     with pytest.raises(NotReadyError, match="1 of the 3 token servers a, b, m are heard, 2 are needed"):
-        _follower().reset(60_000)
+        _reset_lives(_follower(), now_ms=60_000)
 
 
 def test_reset_by_a_node_that_is_no_server_is_refused() -> None:
-    server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
+    server = AgreeingServer(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
     with pytest.raises(RequestError, match="c is none of the token servers a, b, m: ask one of them"):
-        server.reset(0)
+        server.reset(server.turn(0))
 
 
 def test_reset_founds_with_the_lives_that_are_heard_above_all_that_was_seen() -> None:
     server = _follower()
-    server.reset(20)
+    server.reset(server.turn(20))
     founding = server.effects.take().founding
     assert founding is not None
     assert (dict(founding.servers), founding.generation) == ({A: 1, B: 0, M: 3}, 2)
     assert founding.version > 100 + 1_000_000
 
 
-def _with_another_list(servers: tuple[NodeName, ...] = (A, B, M)) -> Consensus:
+def _with_another_list(servers: tuple[NodeName, ...] = (A, B, M)) -> AgreeingServer:
     """Its list in force is a, c, m; the settings name others. It hears a and c."""
-    server = Consensus(ConsensusSettings(M, servers, LEASE_MS, 0.01), 3, Random(1))
-    server.restore({})
-    server.founded(Founding({A: 1, C: 9, M: 3}, 100, 1), 0)
-    server.begin(0, 100)
+    server = AgreeingServer(ConsensusSettings(M, servers, LEASE_MS, 0.01), 3, Random(1))
+    server.restore(server.turn(0), {})
+    server.founded(server.turn(0), Founding({A: 1, C: 9, M: 3}, 100, 1))
+    server.begin(server.turn(0), 100)
     for name, life in ((A, 1), (C, 9)):
         server.told(name, life, TokenHello(HASH, 1, 1), 10)
     server.effects.take()
     return server
 
 
-def _reset_lives(server: Consensus, servers: tuple[NodeName, ...] = ()) -> dict[NodeName, int]:
-    server.reset(20, servers)
+def _reset_lives(
+    server: AgreeingServer, servers: tuple[NodeName, ...] = (), now_ms: int = 20
+) -> dict[NodeName, int]:
+    server.reset(server.turn(now_ms), servers)
     founding = server.effects.take().founding
     assert founding is not None
     return dict(founding.servers)
@@ -767,16 +770,16 @@ def test_reset_takes_the_list_of_the_settings_when_it_is_named() -> None:
 
 def test_reset_with_a_list_that_no_server_was_told_is_refused() -> None:
     with pytest.raises(RequestError, match=r"^b, c, m is neither .* in force nor .* setting tokens\.servers: write"):
-        _with_another_list().reset(20, (B, C, M))
+        _reset_lives(_with_another_list(), (B, C, M))
 
 
 def test_reset_of_a_server_that_lost_its_disk_takes_the_list_of_the_store() -> None:
-    server = Consensus(SETTINGS, 5, Random(1))
-    server.restore({})
+    server = AgreeingServer(SETTINGS, 5, Random(1))
+    server.restore(server.turn(0), {})
     server.read_entry(Founding({A: 1, C: 9, M: 3}, 200, 1), 0)
-    server.begin(0, 100)
+    server.begin(server.turn(0), 100)
     with pytest.raises(NotReadyError, match="1 of the 3 token servers a, c, m are heard"):
-        server.reset(20)
+        server.reset(server.turn(20))
     server.told(C, 9, TokenHello(HASH, 0, 1), 30)
     server.effects.take()
     assert _reset_lives(server) == {A: 0, C: 9, M: 5}
@@ -786,7 +789,7 @@ def test_reset_founds_above_what_another_server_has_seen() -> None:
     server = _follower()
     server.told(A, 1, _ask(2, StateId(1, 50_000_000)), 10)
     server.effects.take()
-    server.reset(20)
+    server.reset(server.turn(20))
     founding = server.effects.take().founding
     assert founding is not None
     assert founding.version > 51_000_000
@@ -799,7 +802,7 @@ def test_founding_of_a_higher_generation_voids_state_and_leases() -> None:
     _beat(server, _round(4, effective=StateId(1, 101), heard=sent), 500)
     _beat(server, _round(5, effective=StateId(1, 101), acked=4), 700)
     assert server.grants_until_ms
-    server.founded(Founding(LIVES, 2_000_000, 2), 800)
+    server.founded(server.turn(800), Founding(LIVES, 2_000_000, 2))
     _keep(disk, server.effects.take())
     assert server.effective is None
     assert not server.grants_until_ms
@@ -808,6 +811,6 @@ def test_founding_of_a_higher_generation_voids_state_and_leases() -> None:
 
 def test_second_founding_of_the_same_generation_is_not_minded() -> None:
     server = _follower()
-    server.founded(Founding(LIVES, 50, 1), 20)
+    server.founded(server.turn(20), Founding(LIVES, 50, 1))
     assert server.founding == FOUNDING
     assert server.effective is not None

@@ -13,7 +13,7 @@ from typing import Final
 from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.agreement.turn import AgreementTurn
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.token_states import Founding, FoundingTold, StateMessage
@@ -22,9 +22,7 @@ from distkv.wire.token_states import Founding, FoundingTold, StateMessage
 class Admission:
     """At one server."""
 
-    def __init__(
-        self, settings: ConsensusSettings, memory: Remembered, limits: NumberLimits, effects: TokenEffects
-    ) -> None:
+    def __init__(self, settings: ConsensusSettings, memory: Remembered, limits: NumberLimits) -> None:
         self.counts: Final = Counter[str]()
         """Messages that were dropped, by the reason."""
         self.differing: Final = dict[NodeName, bytes]()
@@ -32,9 +30,8 @@ class Admission:
         self._settings: Final = settings
         self._memory: Final = memory
         self._limits: Final = limits
-        self._effects: Final = effects
 
-    def admit(self, sender: NodeName, message: StateMessage) -> bool:
+    def admit(self, turn: AgreementTurn, sender: NodeName, message: StateMessage) -> bool:
         """Whether it counts; who has another list is remembered."""
         if sender == self._settings.me:
             return False
@@ -44,7 +41,7 @@ class Admission:
             self.differing[sender] = message.servers_hash
         reason = self._why_not(sender, message)
         if reason:
-            self.drop(sender, reason)
+            self.drop(turn, sender, reason)
         return not reason
 
     def _why_not(self, sender: NodeName, message: StateMessage) -> str:
@@ -58,16 +55,16 @@ class Admission:
                 return "other_list"
         return "" if self._limits.allow(message) else "too_far_ahead"
 
-    def drop(self, sender: NodeName, reason: str) -> None:
+    def drop(self, turn: AgreementTurn, sender: NodeName, reason: str) -> None:
         """This is of no effect."""
         self.counts[reason] += 1
-        self._effects.note("token_message_dropped", node=sender, reason=reason)
+        turn.note("token_message_dropped", node=sender, reason=reason)
 
-    def allow_founding(self, founding: Founding) -> bool:
+    def allow_founding(self, turn: AgreementTurn, founding: Founding) -> bool:
         """Whether a founding may be the next one; if not, that is noted."""
         is_allowed = self._limits.allow_founding(founding)
         if not is_allowed:
-            self._effects.note("token_founding_bad", reason="too_far_ahead")
+            turn.note("token_founding_bad", reason="too_far_ahead")
         return is_allowed
 
     def check(self) -> None:

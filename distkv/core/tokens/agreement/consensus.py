@@ -24,7 +24,7 @@ from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.standings import Wish
 from distkv.core.tokens.agreement.store_entry import StoreEntry
-from distkv.core.tokens.effects import Tell, TokenEffects
+from distkv.core.tokens.agreement.turn import AgreementInput, AgreementTurn, AgreementWoken, EntryRead, StateTold
 from distkv.core.tokens.state import TokenState, state_id
 from distkv.errors import BusyError, NotReadyError
 from distkv.model.event import NodeName
@@ -49,20 +49,18 @@ STARTS: Final = 1 << 53
 
 
 class Consensus:
-    """The machine. All times are milliseconds of this host's clock that goes on while it sleeps. After each call `take`
-    gives what is to be done; `wake_ms` says when `woken` is to be called."""
+    """The machine. All times are milliseconds of this host's clock that goes on while it sleeps."""
 
     def __init__(self, settings: ConsensusSettings, life: int, rng: Rng) -> None:
-        self.effects: Final = TokenEffects()
         self.effective: TokenState | None = None
         """The newest state that this server knows to be on the disks of a majority."""
         self._settings: Final = settings
-        self._memory: Final = Remembered(settings, life, self.effects)
+        self._memory: Final = Remembered(settings, life)
         self._heard: Final = LeaderHeard(settings, int(rng.random() * STARTS))
-        self._elections: Final = Elections(settings, self._memory, self._heard, self.effects, rng)
-        self._entry: Final = StoreEntry(settings, self._memory, self._elections, self.effects)
+        self._elections: Final = Elections(settings, self._memory, self._heard, rng)
+        self._entry: Final = StoreEntry(settings, self._memory, self._elections)
         limits = NumberLimits(self._memory, self._heard, self._elections)
-        self.admission: Final = Admission(settings, self._memory, limits, self.effects)
+        self.admission: Final = Admission(settings, self._memory, limits)
         self._leading: Leading | None = None
         self._wish: Wish = (ServerStanding.DOWN, 0)
         """What this server said that it wants."""
@@ -134,7 +132,7 @@ class Consensus:
         return 0 if self._leading is None else self._leading.beats.elected_ms
 
     def wake_ms(self) -> int | None:
-        """When `woken` is to be called, if nothing happens before; None: never."""
+        """When it wants to be woken, if nothing happens before; None: never."""
         me = self._settings.me
         if not self._is_running or not (self.is_server or self._settings.is_server or me in self._memory.listed):
             return None
@@ -145,30 +143,42 @@ class Consensus:
 
     # -- what happens
 
-    def restore(self, slots: Mapping[str, bytes]) -> None:
+    def restore(self, turn: AgreementTurn, slots: Mapping[str, bytes]) -> None:
         """Before `begin`: what the disk has.
 
         Raises:
             DecodeError: a slot is damaged.
         """
-        self._memory.restore(slots)
+        self._memory.restore(turn, slots)
 
-    def begin(self, now_ms: int, age_s: int) -> None:
+    def begin(self, turn: AgreementTurn, age_s: int) -> None:
         """The server starts; `age_s` is for how long the network has existed. It does not know what it acknowledged
         before: so it waits as if that had been a moment ago."""
         self._is_running = True
         if not self._memory.is_fresh:
-            self._heard.promise(now_ms)
-        self._elections.begin(now_ms, age_s)
-        self.woken(now_ms)
+            self._heard.promise(turn.now_ms)
+        self._elections.begin(turn.now_ms, age_s)
+        self._woken(turn)
 
-    def read_entry(self, entry: Founding, now_ms: int) -> None:
+    def step(self, turn: AgreementTurn, what: AgreementInput) -> None:
+        """Take one input."""
+        match what:
+            case StateTold(sender=sender, life=life, message=message):
+                self._told(turn, sender, life, message)
+            case EntryRead(founding=founding):
+                self._read_entry(turn, founding)
+            case AgreementWoken():
+                self._woken(turn)
+            case _:
+                assert_never(what)
+
+    def _read_entry(self, turn: AgreementTurn, entry: Founding) -> None:
         """The store has this founding. Whoever knows it does not found, and asks the servers that it names; but what
         was agreed goes on until one of them says the same (docs/protocol, QUORUM-21)."""
-        if self.admission.allow_founding(entry):
-            self._entry.read(entry, now_ms)
+        if self.admission.allow_founding(turn, entry):
+            self._entry.read(turn, entry)
 
-    def founded(self, founding: Founding, now_ms: int) -> None:
+    def founded(self, turn: AgreementTurn, founding: Founding) -> None:
         """Another server told a founding. The first one is kept; one of a higher generation takes the place of it, and
         all that was agreed is void: `effective` is None, and nothing may be granted. One of the same generation and a
         higher version only says which list came into force since."""
@@ -177,47 +187,46 @@ class Consensus:
         is_newer = known is not None and (founding.generation, founding.version) > (known.generation, known.version)
         if not is_next and not is_newer:
             return
-        if not self.admission.allow_founding(founding):
+        if not self.admission.allow_founding(turn, founding):
             return
         if is_next:
-            self._memory.found(founding)
-            self._begin_anew(now_ms)
+            self._memory.found(turn, founding)
+            self._begin_anew(turn.now_ms)
         else:
-            self._memory.relist(founding)
+            self._memory.relist(turn, founding)
 
-    def woken(self, now_ms: int) -> None:
-        """The time in `wake_ms` came."""
+    def _woken(self, turn: AgreementTurn) -> None:
         if self.wake_ms() is None:
             return
-        self._entry.ask_if_behind(now_ms)
+        self._entry.ask_if_behind(turn)
         if self._leading is not None:
-            self._go_on_leading(now_ms)
+            self._go_on_leading(turn)
         else:
-            self._lead(self._elections.woken(now_ms), now_ms)
+            self._lead(turn, self._elections.woken(turn))
         if self.has_news:
             self.has_news = False
             if self._heard.leader is not None:
-                self._beat(self._heard.leader, self._heard.term, self._heard.number, now_ms)
+                self._beat(turn, self._heard.leader, self._heard.term, self._heard.number)
 
-    def told(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
+    def _told(self, turn: AgreementTurn, sender: NodeName, life: int, message: StateMessage) -> None:
         """A message of another node. What makes no sense is counted and of no effect."""
-        if not self._is_running or not self.admission.admit(sender, message):
+        if not self._is_running or not self.admission.admit(turn, sender, message):
             return
         known = message.known if isinstance(message, TokenHello) else message.generation or None
-        self._elections.founders.heard(sender, life, known, now_ms)
+        self._elections.founders.heard(sender, life, known, turn.now_ms)
         if isinstance(message, VoteAsked | ServerBeat):
             self._elections.founders.version = max(self._elections.founders.version, message.accepted.version)
         if isinstance(message, FoundingTold):
-            self.founded(message.founding, now_ms)
+            self.founded(turn, message.founding)
             return
         generation = self._memory.generation
         if message.generation < generation and self._memory.founding is not None:
             told = FoundingTold(self._settings.servers_hash, generation, self._memory.founding)
-            self._tell(sender, told)
+            turn.tell(sender, told)
         elif message.generation > generation:
-            self._tell(sender, self._elections.hello())
+            turn.tell(sender, self._elections.hello())
         else:
-            self._told_by_equal(sender, life, message, now_ms)
+            self._told_by_equal(turn, sender, life, message)
 
     def stand(self, standing: ServerStanding) -> None:
         """What this server is ready for: BOOTING, if it holds nothing and is to begin; READY, if it has all its parts.
@@ -254,7 +263,7 @@ class Consensus:
         )
         self.has_news = True
 
-    def reset(self, now_ms: int, servers: Collection[NodeName] = ()) -> None:
+    def reset(self, turn: AgreementTurn, servers: Collection[NodeName] = ()) -> None:
         """Found anew, because a majority is gone for good and with it the common state (`token reset --force`). All
         sessions and held tokens are forgotten; fences go on growing.
 
@@ -268,8 +277,9 @@ class Consensus:
             RequestError: this node is not in the list, or the list is neither in force nor in the settings.
             NotReadyError: it does not hear a majority of the list.
         """
-        self._elections.found(founding_anew(self._settings, self._memory, self._elections, servers, now_ms))
-        self._begin_anew(now_ms)
+        founding = founding_anew(self._settings, self._memory, self._elections, servers, turn.now_ms)
+        self._elections.found(turn, founding)
+        self._begin_anew(turn.now_ms)
 
     def propose_servers(self, servers: Collection[NodeName]) -> None:
         """As the leader: this list is to come into force. Ask again if another server leads meanwhile.
@@ -296,39 +306,39 @@ class Consensus:
 
     # -- messages
 
-    def _told_by_equal(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
+    def _told_by_equal(self, turn: AgreementTurn, sender: NodeName, life: int, message: StateMessage) -> None:
         """A message of a server that knows the same founding, or none as this one."""
         match message:
             case TokenHello():
                 if self._memory.founding is not None:  # it may know of an earlier list only
                     generation = self._memory.generation
-                    self._tell(sender, FoundingTold(self._settings.servers_hash, generation, self._memory.founding))
+                    turn.tell(sender, FoundingTold(self._settings.servers_hash, generation, self._memory.founding))
             case FoundingTold():
                 pass
             case VoteAsked():
-                if self._elections.asked(sender, life, message, now_ms):
-                    self._step_down(now_ms)
+                if self._elections.asked(turn, sender, life, message):
+                    self._step_down(turn.now_ms)
             case VoteGiven():
-                self._lead(self._elections.given(sender, life, message, now_ms), now_ms)
+                self._lead(turn, self._elections.given(turn, sender, life, message))
             case LeaderRound():
                 if self._memory.generation:
-                    self._round(sender, message, now_ms)
+                    self._round(turn, sender, message)
             case ServerBeat():
-                self._heard_beat(sender, life, message, now_ms)
+                self._heard_beat(turn, sender, life, message)
             case _:
                 assert_never(message)
 
     # -- leading
 
-    def _lead(self, term: int | None, now_ms: int) -> None:
+    def _lead(self, turn: AgreementTurn, term: int | None) -> None:
         """If it was elected in a term: what was found is proposed once more."""
         founding = self._memory.founding
         if term is None or founding is None:
             return
         self._heard.follow(self._settings.me, term)
-        self._leading = Leading(self._settings, term, founding.generation, now_ms)
-        self._propose(self._leading, self._leading.first_change(self._memory.accepted, founding))
-        self._go_on_leading(now_ms)
+        self._leading = Leading(self._settings, term, founding.generation, turn.now_ms)
+        self._propose(turn, self._leading, self._leading.first_change(self._memory.accepted, founding))
+        self._go_on_leading(turn)
 
     def _step_down(self, now_ms: int) -> None:
         """It neither leads nor stands any more."""
@@ -350,16 +360,16 @@ class Consensus:
             raise NotReadyError(f"{self._settings.me} does not lead the token servers: ask {self.leader or 'again'}")
         return self._leading
 
-    def _propose(self, leading: Leading, change: StateChange) -> None:
+    def _propose(self, turn: AgreementTurn, leading: Leading, change: StateChange) -> None:
         base = self._memory.accepted
         state = self._memory.applied(change)
         if state is not None:  # it always is: the leader made the change from what it accepted last
-            self._memory.accept(state, change)
+            self._memory.accept(turn, state, change)
             leading.propose(change, base, state)
 
-    def _go_on_leading(self, now_ms: int) -> None:
+    def _go_on_leading(self, turn: AgreementTurn) -> None:
         """Take what is in effect, propose what is next, and begin a round when one is due or there is news."""
-        leading = self._leading
+        leading, now_ms = self._leading, turn.now_ms
         if leading is None:
             return
         if leading.rounds.is_lost(now_ms):
@@ -371,85 +381,86 @@ class Consensus:
             is_new = leading.bring_into_effect()
             if is_new and leading.effective is not None:
                 was_changing = self.effective is not None and bool(self.effective.next)
-                self._in_effect(leading.effective)
-                self._publish(leading.effective, was_changing=was_changing)
+                self._in_effect(turn, leading.effective)
+                self._publish(turn, leading.effective, was_changing=was_changing)
             change = leading.next_change(self._wish_now(), now_ms)
             if change is not None:
-                self._propose(leading, change)
+                self._propose(turn, leading, change)
             is_due = is_due or is_new or change is not None
             if change is None:
                 break
         if is_due:
             self._heard.promise(now_ms)
             for name, told in leading.begin_round(now_ms):
-                self._tell(name, told)
+                turn.tell(name, told)
         self._heard.grant(leading.leads_until_ms)
         if leading.effective is not None and self._settings.me not in leading.effective.servers:
             self._step_down(now_ms)  # the others know; it has nothing to say any more
 
-    def _publish(self, state: TokenState, *, was_changing: bool) -> None:
+    def _publish(self, turn: AgreementTurn, state: TokenState, *, was_changing: bool) -> None:
         """A list that came into force is kept in the store, for all nodes, and for servers that lost their disks."""
         founding = self._memory.founding
         if founding is None or state.next or (tuple(sorted(founding.servers)) == state.list and not was_changing):
             return
         lives = {name: state.servers[name].life for name in state.list}
-        self.effects.founding = listed = Founding(lives, state.version, founding.generation)
+        listed = Founding(lives, state.version, founding.generation)
+        turn.found(listed)
         for name in founding.servers:
             if name not in lives and name != self._settings.me:
-                self._tell(name, FoundingTold(self._settings.servers_hash, listed.generation, listed))
-        self._memory.relist(listed)
+                turn.tell(name, FoundingTold(self._settings.servers_hash, listed.generation, listed))
+        self._memory.relist(turn, listed)
 
-    def _heard_beat(self, name: NodeName, life: int, beat: ServerBeat, now_ms: int) -> None:
+    def _heard_beat(self, turn: AgreementTurn, name: NodeName, life: int, beat: ServerBeat) -> None:
         leading = self._leading
         if leading is None or beat.term < leading.term:
             return
         if beat.term > leading.term:
             self._elections.refused(beat.term)
             if beat.is_member:
-                self._step_down(now_ms)
+                self._step_down(turn.now_ms)
             return
-        leading.heard(name, life, beat, now_ms)
-        self._go_on_leading(now_ms)
+        leading.heard(name, life, beat, turn.now_ms)
+        self._go_on_leading(turn)
 
     # -- following
 
-    def _round(self, sender: NodeName, told: LeaderRound, now_ms: int) -> None:
+    def _round(self, turn: AgreementTurn, sender: NodeName, told: LeaderRound) -> None:
         """What the leader says; whoever voted in a later term, or heard a later leader, refuses."""
         if told.term < self.term or (told.term == self.term and self._leading is not None):
-            self._beat(sender, self.term, 0, now_ms)
+            self._beat(turn, sender, self.term, 0)
             return
-        self._step_down(now_ms)
+        self._step_down(turn.now_ms)
         self._heard.follow(sender, told.term)
-        self._heard.promise(now_ms)
-        self._elections.put_off(now_ms)
-        self._know(told.effective)
+        self._heard.promise(turn.now_ms)
+        self._elections.put_off(turn.now_ms)
+        self._know(turn, told.effective)
         if told.change is not None:
-            self._accept(sender, told, told.change)
-            self._know(told.effective)
+            self._accept(turn, sender, told, told.change)
+            self._know(turn, told.effective)
         self._heard.heard(told)
         self._heard.take_rounds(state_id(self.effective))
         self.has_news = False
-        self._beat(sender, told.term, told.number, now_ms)
+        self._beat(turn, sender, told.term, told.number)
 
-    def _accept(self, sender: NodeName, told: LeaderRound, change: StateChange) -> None:
+    def _accept(self, turn: AgreementTurn, sender: NodeName, told: LeaderRound, change: StateChange) -> None:
         if change.head.id.term != told.term or change.head.leader != sender:
-            self.admission.drop(sender, "odd_change")
+            self.admission.drop(turn, sender, "odd_change")
         elif change.head.id > self._memory.accepted_id:
             if (state := self._memory.applied(change)) is not None:
-                self._memory.accept(state, change)
+                self._memory.accept(turn, state, change)
 
-    def _know(self, effective: StateId | None) -> None:
+    def _know(self, turn: AgreementTurn, effective: StateId | None) -> None:
         if effective is not None and effective != NO_STATE and effective == self._memory.accepted_id:
-            self._in_effect(self._memory.accepted)
+            self._in_effect(turn, self._memory.accepted)
 
-    def _in_effect(self, state: TokenState | None) -> None:
+    def _in_effect(self, turn: AgreementTurn, state: TokenState | None) -> None:
         """A majority has it. Whoever finds its life in it counts from now on."""
         if state is None or (self.effective is not None and state_id(state) <= state_id(self.effective)):
             return
         self.effective = state
         mine = state.servers.get(self._settings.me)
         if mine is not None and mine.life == self._memory.life:
-            self._memory.admit()
+            self._memory.admit(turn)
 
     def _wish_now(self) -> Wish:
         """To begin it wants in whatever standing it has, if it wants that; to serve, only where it said so."""
@@ -460,15 +471,12 @@ class Consensus:
         mine = None if self.effective is None else self.effective.servers.get(self._settings.me)
         return 0 if mine is None else mine.since
 
-    def _beat(self, to: NodeName, term: int, number: int, now_ms: int) -> None:
+    def _beat(self, turn: AgreementTurn, to: NodeName, term: int, number: int) -> None:
         wanted, since = self._wish_now()
-        self._tell(to, ServerBeat(
-            self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self.start, now_ms),
+        turn.tell(to, ServerBeat(
+            self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self.start, turn.now_ms),
             self._memory.accepted_id, self._memory.is_member, wanted, since,
         ))
-
-    def _tell(self, name: NodeName, message: StateMessage) -> None:
-        self.effects.tells.append(Tell(name, message))
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -17,26 +17,23 @@ from distkv.core.tokens.agreement.founders import Founders
 from distkv.core.tokens.agreement.leases import LeaderHeard
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.agreement.turn import AgreementTurn
 from distkv.core.tokens.agreement.votes import Candidacy, may_found, may_vote
-from distkv.core.tokens.effects import Tell, TokenEffects
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
-from distkv.wire.token_states import Founding, FoundingTold, StateMessage, TokenHello, VoteAsked, VoteGiven
+from distkv.wire.token_states import Founding, FoundingTold, TokenHello, VoteAsked, VoteGiven
 
 
 class Elections:
     """The machine. Where a method gives a term, this server was elected in it."""
 
-    def __init__(
-        self, settings: ConsensusSettings, memory: Remembered, heard: LeaderHeard, effects: TokenEffects, rng: Rng
-    ) -> None:
+    def __init__(self, settings: ConsensusSettings, memory: Remembered, heard: LeaderHeard, rng: Rng) -> None:
         self.stand_ms = 0
         """When it stands, if no leader is heard before; one that cannot stand says that it is there."""
         self.founders: Final = Founders(settings, memory.life)
         self._settings: Final = settings
         self._memory: Final = memory
         self._heard: Final = heard
-        self._effects: Final = effects
         self._rng: Final = rng
         self._candidacy: Candidacy | None = None
         self._term_seen = 0
@@ -76,25 +73,27 @@ class Elections:
         """It does not stand any more."""
         self._candidacy = None
 
-    def woken(self, now_ms: int) -> int | None:
+    def woken(self, turn: AgreementTurn) -> int | None:
         """The time in `wake_ms` came."""
         if self._memory.is_fresh:
-            return self._go_on_founding(now_ms)
-        if now_ms < self.stand_ms:
+            return self._go_on_founding(turn)
+        if turn.now_ms < self.stand_ms:
             return None
         self._heard.leader = None
         if self._memory.is_member and self._memory.is_voter:
-            return self._stand(now_ms, is_trial=True)
-        self.stand_ms = now_ms + self._settings.lease_ms
-        self._tell_others(self.hello())
+            return self._stand(turn, is_trial=True)
+        self.stand_ms = turn.now_ms + self._settings.lease_ms
+        turn.tell_all(self._memory.others, self.hello())
         return None
 
     # -- standing
 
-    def _stand(self, now_ms: int, *, is_trial: bool, lives: Mapping[NodeName, int] | None = None) -> int | None:
+    def _stand(
+        self, turn: AgreementTurn, *, is_trial: bool, lives: Mapping[NodeName, int] | None = None
+    ) -> int | None:
         """Ask for votes. `lives` are those of a founding, for which all must vote."""
-        self.stand_ms = now_ms + int((1 + self._rng.random()) * self._settings.lease_ms / 4)
-        if lives is None and now_ms < self._heard.promised_ms:
+        self.stand_ms = turn.now_ms + int((1 + self._rng.random()) * self._settings.lease_ms / 4)
+        if lives is None and turn.now_ms < self._heard.promised_ms:
             self.stand_ms = max(self.stand_ms, self._heard.promised_ms)
             return None
         term = max(self.term, self._term_seen) + 1
@@ -102,15 +101,15 @@ class Elections:
         voters = lives if lives is not None else {name: self._memory.life_of(name) for one in lists for name in one}
         self._candidacy = Candidacy(term, lists, voters, is_trial=is_trial, is_founding=lives is not None)
         if not is_trial:
-            self._memory.voted(term, self._settings.me)
+            self._memory.voted(turn, term, self._settings.me)
         asked = VoteAsked(
             self._settings.servers_hash, self._memory.generation, term, is_trial, self._memory.accepted_id, lives or {}
         )
-        self._tell_others(asked)
+        turn.tell_all(self._memory.others, asked)
         self._candidacy.voted(self._settings.me, self._memory.life)
-        return self._count(now_ms)
+        return self._count(turn)
 
-    def given(self, voter: NodeName, life: int, given: VoteGiven, now_ms: int) -> int | None:
+    def given(self, turn: AgreementTurn, voter: NodeName, life: int, given: VoteGiven) -> int | None:
         """A server answers."""
         self.refused(given.voted_term)
         candidacy = self._candidacy
@@ -118,39 +117,39 @@ class Elections:
             return None
         if given.is_given:
             candidacy.voted(voter, life)
-        return self._count(now_ms)
+        return self._count(turn)
 
     def refused(self, term: int) -> None:
         """A server has to do with a later term. Of one that is far away a part counts (docs/protocol, JUMP-3)."""
         self._term_seen = max(self._term_seen, min(term, self.term + JUMP // 2))
 
-    def _count(self, now_ms: int) -> int | None:
+    def _count(self, turn: AgreementTurn) -> int | None:
         candidacy = self._candidacy
         if candidacy is None or not candidacy.is_won:
             return None
         self._candidacy = None
         if candidacy.is_trial:
-            return self._stand(now_ms, is_trial=False)
+            return self._stand(turn, is_trial=False)
         if self._memory.is_fresh:
-            self.found(Founding(dict(candidacy.lives), self.age_s(now_ms), 1))
+            self.found(turn, Founding(dict(candidacy.lives), self.age_s(turn.now_ms), 1))
         return candidacy.term
 
     # -- voting
 
-    def asked(self, candidate: NodeName, life: int, asked: VoteAsked, now_ms: int) -> bool:
+    def asked(self, turn: AgreementTurn, candidate: NodeName, life: int, asked: VoteAsked) -> bool:
         """A server asks for the vote. Whether it got it, not for a trial only."""
         if self._memory.generation:
-            is_free = now_ms >= self._heard.promised_ms
+            is_free = turn.now_ms >= self._heard.promised_ms
             is_given = is_free and may_vote(asked, candidate, life, self._memory, self.term)
         else:
             is_given = may_found(asked, candidate, life, self._memory, self._settings.me)
         if is_given and not asked.is_trial:
-            self._memory.voted(asked.term, candidate)
-            self.put_off(now_ms)
-        self._effects.tells.append(Tell(candidate, VoteGiven(
+            self._memory.voted(turn, asked.term, candidate)
+            self.put_off(turn.now_ms)
+        turn.tell(candidate, VoteGiven(
             self._settings.servers_hash, self._memory.generation, asked.term, asked.is_trial, is_given,
             self.term if self._memory.is_member or self._memory.is_fresh else 0,
-        )))
+        ))
         return is_given and not asked.is_trial
 
     # -- founding
@@ -159,31 +158,30 @@ class Elections:
         """What a server says that may know less than others."""
         return TokenHello(self._settings.servers_hash, self._memory.generation, self._memory.known_generation)
 
-    def found(self, founding: Founding) -> None:
+    def found(self, turn: AgreementTurn, founding: Founding) -> None:
         """This server founds: all hear of it, and so does the store."""
-        self._memory.found(founding)
-        self._effects.founding = founding
-        self._tell_others(FoundingTold(self._settings.servers_hash, founding.generation, founding))
+        self._memory.found(turn, founding)
+        turn.found(founding)
+        told = FoundingTold(self._settings.servers_hash, founding.generation, founding)
+        turn.tell_all(self._memory.others, told)
 
     def age_s(self, now_ms: int) -> int:
         """For how long the network has existed; at least 1."""
         return max(1, self._age_s + (now_ms - self._began_ms) // 1000)
 
-    def _go_on_founding(self, now_ms: int) -> int | None:
+    def _go_on_founding(self, turn: AgreementTurn) -> int | None:
         """Nobody told a founding yet. If the store has one, only a server can say more."""
+        now_ms = turn.now_ms
         if now_ms >= self._hello_ms:
             self._hello_ms = now_ms + self._settings.round_ms
-            self._tell_others(self.hello())
+            turn.tell_all(self._memory.others, self.hello())
         if now_ms < self.stand_ms:
             return None
         lives = self.founders.fresh_lives(now_ms)
         if lives is not None and not self._memory.known_generation:
-            return self._stand(now_ms, is_trial=False, lives=lives)
+            return self._stand(turn, is_trial=False, lives=lives)
         self.stand_ms = self._hello_ms
         return None
-
-    def _tell_others(self, message: StateMessage) -> None:
-        self._effects.tells += [Tell(name, message) for name in self._memory.others]
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

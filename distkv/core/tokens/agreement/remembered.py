@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.effects import SlotWrite, TokenEffects
+from distkv.core.tokens.agreement.turn import AgreementTurn
 from distkv.core.tokens.state import TokenState, applied, state_id, state_of
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
@@ -36,7 +36,7 @@ KEYS: Final = ("admitted", "founding", "life", "state", "vote")
 class Remembered:
     """What is on the disk, or is on its way there."""
 
-    def __init__(self, settings: ConsensusSettings, life: int, effects: TokenEffects) -> None:
+    def __init__(self, settings: ConsensusSettings, life: int) -> None:
         self.life: Final = life
         self.founding: Founding | None = None
         self.entry: Founding | None = None
@@ -47,9 +47,8 @@ class Remembered:
         self._admitted = False
         self._settings: Final = settings
         self._me: Final = settings.me
-        self._effects: Final = effects
 
-    def restore(self, slots: Mapping[str, bytes]) -> None:
+    def restore(self, turn: AgreementTurn, slots: Mapping[str, bytes]) -> None:
         """What the disk has. If it was written in another life, it is void, and removed.
 
         Raises:
@@ -58,8 +57,8 @@ class Remembered:
         if "life" not in slots or decode_number(slots["life"]) != self.life:
             for key in sorted(slots):
                 if key in KEYS or key.startswith(SESSION):
-                    self._write(key, None)
-            self._write("life", pack(self.life))
+                    turn.keep(key, None)
+            turn.keep("life", pack(self.life))
             return
         self.founding = decode_founding(slots["founding"]) if "founding" in slots else None
         self.vote = decode_vote(slots["vote"]) if "vote" in slots else self.vote
@@ -164,12 +163,12 @@ class Remembered:
 
     # -- what becomes of it
 
-    def voted(self, term: int, candidate: NodeName) -> None:
+    def voted(self, turn: AgreementTurn, term: int, candidate: NodeName) -> None:
         """Durable before the candidate hears of it."""
         self.vote = StateVote(term, candidate)
-        self._write("vote", pack(self.vote))
+        turn.keep("vote", pack(self.vote))
 
-    def accept(self, state: TokenState, change: StateChange) -> None:
+    def accept(self, turn: AgreementTurn, state: TokenState, change: StateChange) -> None:
         """A state in the place of the one before; only what differs is written."""
         before = self.accepted
         opened: Mapping[str, int] = change.opened
@@ -178,46 +177,41 @@ class Remembered:
             opened = {one: ttl for one, ttl in change.opened.items() if before.sessions.get(one) != ttl}
             ended = [one for one in before.sessions if one not in change.opened]
         self.accepted = state
-        self._write("state", pack(change.head))
+        turn.keep("state", pack(change.head))
         for one, ttl in opened.items():
-            self._write(SESSION + one, pack(ttl))
+            turn.keep(SESSION + one, pack(ttl))
         for one in ended:
-            self._write(SESSION + one, None)
+            turn.keep(SESSION + one, None)
 
-    def admit(self) -> None:
+    def admit(self, turn: AgreementTurn) -> None:
         """A state that has this server's life is in effect: from now on it counts."""
         if not self._admitted:
             self._admitted = True
-            self._write("admitted", pack(1))
+            turn.keep("admitted", pack(1))
 
-    def found(self, founding: Founding) -> None:
+    def found(self, turn: AgreementTurn, founding: Founding) -> None:
         """A founding, or one of a higher generation than before: what was agreed under a lower one is void.
 
         The term of the vote stays, so that terms only grow."""
         for one in self.accepted.sessions if self.accepted is not None else ():
-            self._write(SESSION + one, None)
+            turn.keep(SESSION + one, None)
         if self.accepted is not None:
-            self._write("state", None)
+            turn.keep("state", None)
         self.accepted, self.founding = None, founding
         self.vote = StateVote(self.vote.term, None)
         self._admitted = founding.servers.get(self._me) == self.life
-        self._write("founding", pack(founding))
-        self._write("vote", pack(self.vote))
-        self._write("admitted", pack(1) if self._admitted else None)
+        turn.keep("founding", pack(founding))
+        turn.keep("vote", pack(self.vote))
+        turn.keep("admitted", pack(1) if self._admitted else None)
 
-    def relist(self, founding: Founding) -> None:
+    def relist(self, turn: AgreementTurn, founding: Founding) -> None:
         """Another list came into force: what was agreed goes on."""
         self.founding = founding
-        self._write("founding", pack(founding))
+        turn.keep("founding", pack(founding))
 
     def applied(self, change: StateChange) -> TokenState | None:
         """What the accepted state becomes by a change; None: it is for another one."""
         return applied(self.accepted, change)
-
-    # -- inside
-
-    def _write(self, key: str, value: bytes | None) -> None:
-        self._effects.slots.append(SlotWrite(key, value))
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
