@@ -3,7 +3,8 @@
 Knows: how many threads there are, and what becomes of a result.  Does not know what is done, nor how many may wait
 (`core.ground.requests`).
 
-Invariant: what is begun has one result, which may be an error, unless the node ends before: then it is abandoned.
+Invariant: what is begun has one result, which may be an error, unless the node ends before: then it is abandoned. A
+lack of threads refuses one work, as `busy`, and no fault is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import trio
 
 from distkv.core.ready import Work, WorkDone
 from distkv.engine.faults import Faults
-from distkv.errors import DistkvError
+from distkv.engine.scarce import is_lack_of_threads
+from distkv.errors import BusyError, DistkvError
 
 THREADS: Final = 2
 """So many work at a time: their own, so that whatever else wants a thread never waits for them."""
@@ -56,4 +58,7 @@ class Works:
         except DistkvError as error:
             return error
         except Exception as error:
+            if isinstance(error, RuntimeError) and is_lack_of_threads(error):
+                few = "no thread can be begun: raise the limit (ulimit -u, TasksMax=), or try again later"
+                return BusyError(f"the work of {work.service} is not done, because {few}")
             return self._faults.contain(error, f"work of {work.service}")

@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 from distkv.core.ready import Work, WorkDone
 from distkv.engine.faults import Faults
 from distkv.engine.works import THREADS, Works
-from distkv.errors import InternalError, NotFoundError
+from distkv.errors import BusyError, InternalError, NotFoundError
 from tests.node.nodes import until
 
 
@@ -62,6 +62,17 @@ async def test_what_a_job_raises_is_its_result() -> None:
             works.start(Work(number, "x", lambda error=error: raising(error)))  # type: ignore[misc]
     assert [type(done[number]) for number in range(2)] == [NotFoundError, InternalError]
     assert counters["faults_contained"] == 1
+
+
+@pytest.mark.trio
+async def test_work_for_which_no_thread_can_be_begun_is_refused_as_busy() -> None:
+    done, counters = list[WorkDone](), Counter[str]()
+    works = Works(done.append, Faults(counters))
+    async with trio.open_nursery() as nursery:
+        works.begin(nursery)
+        works.start(Work(1, "x", lambda: raising(RuntimeError("can't start new thread"))))
+    assert [type(one.result) for one in done] == [BusyError]
+    assert not counters["faults_contained"]
 
 
 def raising(error: Exception) -> object:
