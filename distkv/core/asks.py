@@ -54,6 +54,7 @@ class Asked:
     differs: bool = False
     """Whether a short answer said that the peer holds something else."""
     ended: bool = False
+    """Whether the end of a pull came."""
     is_void: bool = False
     """Whether the answer is about a state that is no more."""
 
@@ -96,8 +97,9 @@ class Asks:
         return self._open.pop(number, None)
 
     def find(self, why: Why) -> Asked | None:
-        """One for this reason that is under way, if there is one."""
-        return next((asked for asked in self._open.values() if asked.why is why), None)
+        """The last one for this reason that is under way, if there is one. Of a pull whose end came the connection may
+        be open still, when the next one is under way."""
+        return next((asked for asked in reversed(self._open.values()) if asked.why is why), None)
 
     def has(self, why: Why) -> bool:
         """Whether one for this reason is under way."""
