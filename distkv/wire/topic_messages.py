@@ -82,8 +82,10 @@ class Compare(Declared, array_like=True, tag=14):
     digest: Digest
     run: Start
     """Which of all comparisons of that node this is."""
-    is_whole: bool = False
-    """Whether the asking one has all that the owner had when this run began."""
+    had_all: bool = False
+    """Whether the asking one had every operation that its owner answered, or is told to have been its owner."""
+    is_last: bool = False
+    """Whether all that differed was exchanged."""
 
 
 class Exchange(Declared, array_like=True, tag=15):

@@ -17,7 +17,7 @@ from distkv.core.ground.calls import CallKey
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.node_calls import NodeGaveUp
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.compared_copy import ComparedCopy, CopyRows, page_of, pairs_of
+from distkv.core.topics.compared_copy import ComparedCopy, SentRows, page_of, pairs_of
 from distkv.core.topics.copying import Copying
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
@@ -40,16 +40,14 @@ class OwnedCopies(Protocol):
     def owned_copy(self, name: str, ids: Collection[str]) -> ComparedCopy | None:
         """That of a topic which has one of these ids and which this node owns."""
 
-    def join_rows(
-        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: CopyRows, sender: NodeName
-    ) -> int:
-        """Join them into this copy, keep them and copy them to the followers; the number of that operation, or of the
-        last one, if there was nothing new.
+    def take_copy(
+        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName
+    ) -> None:
+        """As for `copying`. What it changes goes to the followers with this step."""
 
-        Raises:
-            DecodeError: they are no rows of a topic.
-            RequestError: there is no room for them.
-        """
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
+        """This owner, and its followers, have all that was in the copy of a node; `is_whole`: which had every
+        operation that its owner had answered."""
 
 
 @attrs.frozen(slots=True)
@@ -67,32 +65,52 @@ class CompareAnswers:
         self._host: Final = host
         self._copying: Final = copying
         self._start: Final = start
+        self._new: Final = list[ExchangeTarget]()
+        """Those of this step."""
         self._parked: Final = dict[CallKey, ExchangeTarget]()
 
     def asked(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange) -> None:
         """A node compares its copy."""
-        copy = self._host.owned_copy(question.name, question.ids)
+        name, node = question.name, call.peer
+        copy = self._host.owned_copy(name, question.ids)
         if copy is None:
             turn.answer_node(call, pack(NotCompared("this node is not the owner of a topic with these ids")))
         elif isinstance(question, Exchange):
             self._exchange(turn, call, question)
-        elif question.is_whole:
-            self._copying.became_whole(turn, question.name, call.peer, question.run)
-            self._park(turn, call, question, self._copying.last_op(question.name))
+        elif question.is_last:
+            self._copying.became_whole(turn, name, node, question.run)
+            self._new.append(ExchangeTarget(call, question))
         else:
-            self._copying.begin(turn, question.name, call.peer, question.run)
-            if question.digest == copy.digest:
-                self._copying.became_whole(turn, question.name, call.peer, question.run)
+            self._copying.begin(turn, name, node, question.run)
+            if question.digest == copy.digest and self._copying.is_follower(name, node):
+                self._copying.became_whole(turn, name, node, question.run)
+                self._host.joined(turn, name, node, is_whole=question.had_all)
             self._answer(turn, call, question, copy)
+
+    def park(self, turn: ServiceTurn) -> None:
+        """The changes of this step are on their way to the followers: what waits for that does from now on. One that
+        compares does not wait for itself."""
+        new = [*self._new]
+        self._new.clear()
+        for target in new:
+            name, call = target.question.name, target.call
+            self._parked[call] = target
+            if self._copying.is_follower(name, call.peer):
+                self.copied(turn, target)
+            else:
+                self._copying.wait(turn, self._copying.last_op(name), name, target)
 
     def copied(self, turn: ServiceTurn, target: ExchangeTarget) -> None:
         """What was sent is with all followers."""
         self._parked.pop(target.call, None)
         copy = self._host.owned_copy(target.question.name, target.question.ids)
+        question = target.question
         if copy is None:
             self.refuse(turn, target)
-        else:
-            self._answer(turn, target.call, target.question, copy)
+            return
+        if isinstance(question, Compare):
+            self._host.joined(turn, question.name, target.call.peer, is_whole=question.had_all)
+        self._answer(turn, target.call, question, copy)
 
     def refuse(self, turn: ServiceTurn, target: ExchangeTarget) -> None:
         """This node is not the owner any more."""
@@ -109,28 +127,21 @@ class CompareAnswers:
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(all(call == target.call for call, target in self._parked.items()), "each waits for its own question")
+        must(not self._new, "what came in a step is parked with it")
 
     # -- inside
 
     def _exchange(self, turn: ServiceTurn, call: CallKey, question: Exchange) -> None:
-        """Take what was sent; without rows there is nothing to wait for."""
-        op, name = 0, question.name
-        if question.rows:
-            try:
-                op = self._host.join_rows(turn, name, question.ids, pairs_of(question.rows), call.peer)
-            except (DecodeError, RequestError) as error:
-                turn.note("topic_exchange_refused", topic=name, node=call.peer, reason=str(error))
-                turn.answer_node(call, pack(NotCompared(str(error)[:TEXT_MAX])))
-                return
-        self._park(turn, call, question, op)
-
-    def _park(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange, op: int) -> None:
-        """Answer when that operation is with all followers, but do not let one that compares wait for itself."""
-        self._parked[call] = target = ExchangeTarget(call, question)
-        if self._copying.is_follower(question.name, call.peer):
-            self.copied(turn, target)
+        """Take what was sent."""
+        name = question.name
+        try:
+            if question.rows:
+                self._host.take_copy(turn, name, question.ids, pairs_of(question.rows), call.peer)
+        except (DecodeError, RequestError) as error:
+            turn.note("topic_exchange_refused", topic=name, node=call.peer, reason=str(error))
+            turn.answer_node(call, pack(NotCompared(str(error)[:TEXT_MAX])))
         else:
-            self._copying.wait(turn, op, question.name, target)
+            self._new.append(ExchangeTarget(call, question))
 
     def _answer(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange, copy: ComparedCopy) -> None:
         if isinstance(question, Exchange):

@@ -16,7 +16,7 @@ from distkv.wire.topic_messages import CopiedRow
 
 PAGE_BYTES: Final = 100 << 10
 
-CopyRows: TypeAlias = Sequence[tuple[str, bytes | None]]
+SentRows: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Keys and values, in the order in which they came to be; one key may be there more than once."""
 
 
@@ -49,6 +49,6 @@ def page_of(copy: ComparedCopy, bucket: int, after: str) -> tuple[tuple[CopiedRo
     return tuple(rows), False
 
 
-def pairs_of(rows: Sequence[CopiedRow]) -> CopyRows:
+def pairs_of(rows: Sequence[CopiedRow]) -> SentRows:
     """What a page has."""
     return [(row.key, row.value) for row in rows]

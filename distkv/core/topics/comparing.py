@@ -15,7 +15,7 @@ that, for a follower may have to take over when it has started anew.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import attrs
@@ -25,7 +25,9 @@ from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.compared_copy import ComparedCopy, CopyRows, page_of, pairs_of
+from distkv.core.topics.compare_answers import CompareAnswers, ExchangeTarget, OwnedCopies
+from distkv.core.topics.compared_copy import ComparedCopy, page_of, pairs_of
+from distkv.core.topics.copying import Copying
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
@@ -45,6 +47,9 @@ from distkv.wire.topic_messages import (
 SEP: Final = "\x1f"
 WHOLE: Final = "w"
 """How the key of a row begins that says so of a copy."""
+WHOLE_NOW: Final = b""
+WHOLE_BEFORE: Final = b"before"
+"""It was when the entry named another owner, and this node no more."""
 RUNS_MAX: Final = 4
 """How many copies are compared at a time."""
 AGAIN_MS: Final = 60_000
@@ -55,14 +60,14 @@ PATIENCE_MS: Final = 10_000
 RUNS_OF_A_START: Final = 1 << 20
 
 
-class CompareHost(Protocol):
-    """The copies of topics that others own."""
+class CompareHost(OwnedCopies, Protocol):
+    """The copies of topics of this node, and what the store says of them."""
 
-    def elsewhere(self) -> Iterable[str]:
-        """The names of all copies here whose owner is another node."""
+    def names(self) -> Iterable[str]:
+        """Of all topics of which there are copies here."""
 
     def owner_of(self, name: str) -> NodeName | None:
-        """The owner, if it is another node."""
+        """The owner, as this node sees it."""
 
     def is_alive(self, node: NodeName) -> bool:
         """Whether another node seems to be."""
@@ -72,11 +77,6 @@ class CompareHost(Protocol):
 
     def copy_of(self, name: str) -> ComparedCopy | None:
         """The copy that has an id of the entry."""
-
-    def take_copy(
-        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: CopyRows, sender: NodeName
-    ) -> None:
-        """As for `copying`."""
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:
         """All messages of this copy are forgotten."""
@@ -158,38 +158,41 @@ class _Times:
 
 
 class Comparing:
-    """That of one node, since its machine began. All times are those of `ServiceTurn.boot_ms`."""
+    """That of one node, since its machine began, as one that compares and as an owner. All times are those of
+    `ServiceTurn.boot_ms`."""
 
-    def __init__(self, host: CompareHost, start: int) -> None:
-        """`start`: which start of the node this is; it never comes again."""
+    def __init__(self, host: CompareHost, copying: Copying, me: NodeName, start: int) -> None:
+        """`start`: which start of the node this is, below 2**42; it never comes again."""
         self._host: Final = host
-        self._start: Final = start
+        self._me: Final = me
+        self.start: Final = start
+        self._answers: Final = CompareAnswers(host, copying, start)
         self._standings: Final = dict[str, _CopyStanding]()
         self._runs: Final = dict[str, _CopyRun]()
         self._times: Final = _Times()
         self._clean: Final = dict[str, tuple[NodeName, int]]()
         """Towards which owner, and which start of it, a copy is clean."""
-        self._whole: Final = set[str]()
+        self._whole: Final = dict[str, bytes]()
+        """What is kept of that."""
         self._ended: Final = dict[str, int]()
         """When each was compared last."""
         self._last = 0
 
     def begin(self, turn: ServiceTurn, data: ServiceRows) -> None:
         """With what was kept. Nothing is known to be whole on a disk that is an old one, or has lost something."""
-        keys = list(data.keys(f"{WHOLE}{SEP}"))
         is_doubtful = data.is_old or data.is_unknown or data.lost
-        for key in keys:
+        for key, value in [*data.items(f"{WHOLE}{SEP}")]:
             if is_doubtful:
                 turn.keep_data(key, None)
             else:
-                self._whole.add(key.partition(SEP)[2])
+                self._whole[key.partition(SEP)[2]] = WHOLE_BEFORE if value == WHOLE_BEFORE else WHOLE_NOW
         self.look_all(turn)
 
     # -- for the machine
 
     def is_whole(self, name: str) -> bool:
-        """Whether a copy has every operation that was answered while this node was named."""
-        return name in self._whole
+        """Whether a copy has every operation that was answered, by its last owner or by this node."""
+        return self._whole.get(name) == WHOLE_NOW
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
@@ -197,7 +200,7 @@ class Comparing:
 
     def look_all(self, turn: ServiceTurn) -> None:
         """Others may own the copies here, or be alive."""
-        for name in {*self._host.elsewhere(), *self._standings}:
+        for name in {*self._host.names(), *self._standings}:
             self._look_at(turn, name)
         self._go_on(turn)
 
@@ -217,18 +220,33 @@ class Comparing:
             if run is None:
                 self._times.soon[name] = None
 
-    def asked(self, turn: ServiceTurn, call: CallKey, question: CompareWanted) -> None:
-        """An owner says that this node lacks something."""
-        turn.answer_node(call, pack(CompareEqual(self._start)), waits=False)
+    def asked(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange | CompareWanted) -> None:
+        """A node compares its copy with that of this one; or an owner says that this node lacks something."""
+        if not isinstance(question, CompareWanted):
+            self._answers.asked(turn, call, question)
+            return
+        turn.answer_node(call, pack(CompareEqual(self.start)), waits=False)
         for name in question.names:
             if name in self._standings and self._standings[name].owner == call.peer:
                 self._end(turn, name)
                 self._times.soon[name] = None
         self._go_on(turn)
 
+    def park(self, turn: ServiceTurn) -> None:
+        """The changes of this step are on their way to the followers (`Copying.send`)."""
+        self._answers.park(turn)
+
+    def copied(self, turn: ServiceTurn, target: ExchangeTarget) -> None:
+        """What `Copying` was to wait for is done."""
+        self._answers.copied(turn, target)
+
+    def refuse(self, turn: ServiceTurn, target: ExchangeTarget) -> None:
+        """`Copying` waits for it no more: this node is not the owner."""
+        self._answers.refuse(turn, target)
+
     def step(self, turn: ServiceTurn, what: ServiceInput) -> bool:
         """Whatever the machine is told; whether it was for this."""
-        is_own = False
+        is_own = self._answers.step(turn, what)
         if isinstance(what, Replied) and isinstance(what.purpose, ComparePurpose):
             is_own, run = True, self._runs.get(what.purpose.name)
             if run is not None and run.number == what.purpose.run:
@@ -242,6 +260,7 @@ class Comparing:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._answers.check()
         must(len(self._runs) <= RUNS_MAX, "few copies are compared at a time")
         must(self._runs.keys() <= self._standings.keys(), "who is compared is known")
         for times in (self._times.retry, self._times.again):
@@ -255,12 +274,15 @@ class Comparing:
             self._forget(turn, name)
             return
         owner = host.owner_of(name)
-        standing = _CopyStanding(owner, owner is not None and host.is_alive(owner), host.is_named(name))
+        is_alive = owner is not None and owner != self._me and host.is_alive(owner)
+        standing = _CopyStanding(owner, is_alive, host.is_named(name))
         if standing == self._standings.get(name):
             return
         self._standings[name] = standing
-        if standing.owner is not None and not standing.is_named:
-            self._keep_whole(turn, name, is_whole=False)
+        if owner == self._me:
+            self._keep_whole(turn, name, WHOLE_NOW)
+        elif owner is not None and not standing.is_named and name in self._whole:
+            self._keep_whole(turn, name, WHOLE_BEFORE)
         self._end(turn, name)
         if standing.is_alive:
             self._times.soon[name] = None
@@ -272,7 +294,7 @@ class Comparing:
         self._standings.pop(name, None)
         self._clean.pop(name, None)
         self._ended.pop(name, None)
-        self._keep_whole(turn, name, is_whole=False)
+        self._keep_whole(turn, name, None)
 
     def _end(self, turn: ServiceTurn, name: str) -> None:
         run = self._runs.pop(name, None)
@@ -280,18 +302,18 @@ class Comparing:
             self._ended[name] = turn.boot_ms
             turn.withdraw(ComparePurpose(name, run.number))
 
-    def _keep_whole(self, turn: ServiceTurn, name: str, *, is_whole: bool) -> None:
-        if is_whole == (name in self._whole):
+    def _keep_whole(self, turn: ServiceTurn, name: str, value: bytes | None) -> None:
+        if self._whole.get(name) == value:
             return
         try:
-            turn.keep_data(f"{WHOLE}{SEP}{name}", b"" if is_whole else None)
+            turn.keep_data(f"{WHOLE}{SEP}{name}", value)
         except RequestError as error:
             turn.note("topic_whole_not_kept", topic=name, reason=str(error))
             return
-        if is_whole:
-            self._whole.add(name)
+        if value is None:
+            del self._whole[name]
         else:
-            self._whole.discard(name)
+            self._whole[name] = value
 
     def _go_on(self, turn: ServiceTurn) -> None:
         """Compare what is due."""
@@ -306,11 +328,12 @@ class Comparing:
         if copy is None or standing is None or not standing.is_alive or name in self._runs:
             return
         self._last += 1
-        run = self._runs[name] = _CopyRun(name, self._start * RUNS_OF_A_START + self._last % RUNS_OF_A_START, standing)
+        run = self._runs[name] = _CopyRun(name, self.start * RUNS_OF_A_START + self._last % RUNS_OF_A_START, standing)
         self._compare(turn, run, copy)
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
-        body = Compare(run.name, tuple(sorted(copy.ids)), copy.digest, run.number, run.is_last)
+        had_all = run.name in self._whole
+        body = Compare(run.name, tuple(sorted(copy.ids)), copy.digest, run.number, had_all, run.is_last)
         self._ask(turn, run, pack(body))
 
     def _ask(self, turn: ServiceTurn, run: _CopyRun, body: bytes) -> None:
@@ -392,13 +415,14 @@ class Comparing:
             return
         self._times.later(self._times.again, name, now_ms + AGAIN_MS)
         if run.standing.is_named:
-            self._keep_whole(turn, name, is_whole=True)
+            self._keep_whole(turn, name, WHOLE_NOW)
         if run.is_stale or owner is None or run.start is None:
             self._times.soon[name] = None
             return
         is_new = self._clean.get(name) != (owner, run.start)
         self._clean[name] = owner, run.start
         if is_new and not run.standing.is_named:
+            self._keep_whole(turn, name, None)
             self._host.let_go(turn, name)
 
 

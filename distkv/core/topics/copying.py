@@ -20,7 +20,7 @@ from distkv.core.ground.calls import CallKey
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.compared_copy import CopyRows
+from distkv.core.topics.compared_copy import SentRows
 from distkv.core.topics.copy_stream import QUEUE_BYTES_MAX, CopyPurpose, CopyStream, size_of
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
@@ -48,7 +48,7 @@ class CopyHost(Protocol):
         """What waited waits no more: an operation is on so many disks, this one included."""
 
     def take_copy(
-        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: CopyRows, sender: NodeName
+        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName
     ) -> None:
         """Join these rows into this node's copy, in this order, and keep them; None: a message that was forgotten.
 

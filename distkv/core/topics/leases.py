@@ -79,6 +79,10 @@ class Leases:
     def _quarter_ms(self) -> int:
         return max(1, self._settings.lease_ms // 4)
 
+    def begin(self, turn: ServiceTurn) -> None:
+        """The machine has begun."""
+        self.look(turn)
+
     # -- for the machine
 
     def holds(self, node: NodeName, now_ms: int) -> bool:
