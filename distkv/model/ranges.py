@@ -34,6 +34,11 @@ class Ranges:
         i = bisect_right(self._starts, begin) - 1
         return begin >= end or (i >= 0 and end <= self._ends[i])
 
+    def first_gap(self, begin: int) -> int:
+        """The lowest integer from `begin` on that is not in it."""
+        i = bisect_right(self._starts, begin) - 1
+        return self._ends[i] if i >= 0 and begin < self._ends[i] else begin
+
     def __bool__(self) -> bool:
         return bool(self._starts)
 

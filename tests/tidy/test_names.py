@@ -11,7 +11,7 @@ from collections import defaultdict
 from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, Source, in_each
 
-BOTH_SIDES = {"ChangePage", "Entry", "Watch"}
+BOTH_SIDES = {"ChangePage", "Entry", "Topic", "Watch"}
 """What a client and a node both speak of: the same thing, once as the node has it, once as a user of the library gets
 it. The import rules keep the two apart."""
 

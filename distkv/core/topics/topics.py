@@ -1,0 +1,231 @@
+"""All copies of topics of this node: what the disk has of them, and which there are.
+
+Knows: which rows belong to which copy, and what becomes of rows that are bad, lost or nobody's.  Does not know who owns
+a topic.
+
+A row that cannot be read is set aside: it stays on the disk, and is counted. Rows of a copy whose name is lost wait
+until somebody says the name.
+
+Invariant: no two copies have one id.  Whatever the disk has, there is an answer, and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from distkv.core.ground.data import ServiceRows
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.topics.copy_rows import Changes, CopyRows, KeptRows
+from distkv.core.topics.digests import BUCKETS
+from distkv.core.topics.loading import KINDS, load_lost, load_row
+from distkv.core.topics.settings import TopicSettings
+from distkv.core.topics.topic import Topic
+from distkv.errors import DecodeError, NoSpaceError, TooLargeError
+from distkv.model.invariant import must
+from distkv.wire.topic_rows import SEPARATOR, TOPIC, read_key, read_topic, split_key
+
+SPARE_BYTES: Final = 256 << 10
+"""Left free for what is kept about messages that come or go."""
+
+
+class Topics:
+    """Those of one node, since its machine began."""
+
+    def __init__(self, data: ServiceRows, settings: TopicSettings, now_ms: int) -> None:
+        self.bad = 0
+        """How many rows could not be read."""
+        self.in_doubt: Final = set[str]()
+        """Names of topics of which rows were bad or lost: what another copy has is to be joined."""
+        self._settings: Final = settings
+        self._kept: Final = KeptRows(data)
+        self._by_id: Final = dict[str, Topic]()
+        """By every id."""
+        self._by_name: Final = dict[str, list[Topic]]()
+        self._thrown: Final = list[CopyRows]()
+        self._strays: Final = set[str]()
+        """Ids of copies whose names are lost."""
+        self._load(now_ms)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_name.values()))
+
+    def of(self, name: str) -> list[Topic]:
+        """The copies of a topic; several: they are not one yet, or one of them was dropped."""
+        return [*self._by_name.get(name, ())]
+
+    def find(self, name: str, ids: Iterable[str], now_ms: int = 0) -> Topic | None:
+        """The copy of this name that has one of these ids."""
+        ids = [*ids]
+        found = next((topic for topic in self._by_name.get(name, ()) if not topic.ids.isdisjoint(ids)), None)
+        if found is None and not self._strays.isdisjoint(ids):
+            return self.create(name, ids, now_ms)
+        return found
+
+    def all(self) -> list[Topic]:
+        """In order of names."""
+        return [topic for _, topics in sorted(self._by_name.items()) for topic in topics]
+
+    def check_count(self) -> None:
+        """
+        Raises:
+            TooLargeError: there are as many topics as there may be.
+        """
+        if len(self) >= self._settings.topics_max:
+            raise TooLargeError(
+                f"this node has {self._settings.topics_max} topics, as many as limits.topics allows: drop one with"
+                " 'distkv client topic drop', or allow more"
+            )
+
+    def create(self, name: str, ids: Iterable[str], now_ms: int = 0) -> Topic:
+        """A copy of a topic of which there is none; it has what the disk has of these ids."""
+        topic = self._add(name, ids)
+        topic.keep_name()
+        for id in sorted(self._strays & topic.ids):
+            self._strays.discard(id)
+            self._adopt(topic, id, now_ms)
+        return topic
+
+    def throw(self, topic: Topic) -> None:
+        """It goes, with all its rows."""
+        self._remove(topic)
+        rows = topic.copy.rows
+        for kind in KINDS:
+            for key in self._kept.data.keys(f"{kind}{SEPARATOR}{rows.id}"):
+                rows.put(split_key(key)[1], None)
+        for key in rows.changes:
+            rows.put(key, None)
+        self._kept.changed.pop(rows.id, None)
+        self._thrown.append(rows)
+
+    def join_into(self, topic: Topic, other: Topic, now_ms: int = 0) -> None:
+        """Two copies of this node are one: the other goes."""
+        for bucket in range(BUCKETS):
+            topic.join_rows([*other.rows_of(bucket)], now_ms)
+        for subscriber in other.copy.taken_here:
+            topic.take_here(subscriber)
+        self.throw(other)
+        self.add_ids(topic, other.ids)
+
+    def add_ids(self, topic: Topic, ids: Iterable[str]) -> None:
+        """A topic is the same as that with these ids."""
+        topic.add_ids(ids)
+        for id in topic.ids:
+            self._by_id.setdefault(id, topic)
+
+    def check_room(self, turn: ServiceTurn, size: int) -> None:
+        """Whether so many bytes more can be kept with this step; to be asked before anything changes.
+
+        Raises:
+            NoSpaceError: the services of this node keep as much as they may, or the disk is full.
+            BusyError: the node has not enough memory now.
+        """
+        data = turn.data
+        spare = min(SPARE_BYTES, data.bytes_max // 16)
+        if size + spare > data.bytes_max - data.size - turn.data_bytes:
+            raise NoSpaceError(
+                "the topics of this node cannot keep more: its services keep as much as limits.data_bytes allows; let"
+                " subscribers take what waits, drop something, or allow more"
+            )
+        data.check_room(turn.data_bytes + size + spare)
+
+    def keep(self, turn: ServiceTurn) -> dict[str, tuple[Topic, Changes]]:
+        """Keep all that changed with this step; what that is, by the names of topics."""
+        for note in self._kept.notes:
+            self._note(turn, *note)
+        self._kept.notes.clear()
+        for rows in self._thrown:
+            rows.keep(turn)
+        self._thrown.clear()
+        found = dict[str, tuple[Topic, Changes]]()
+        for id, rows in self._kept.changed.items():
+            topic = self._by_id[id]
+            found[topic.name] = topic, rows.keep(turn)
+        self._kept.changed.clear()
+        return found
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for topic in self.all():
+            must(all(self._by_id.get(id) is topic for id in topic.ids), "no two copies have one id")
+            topic.check()
+        must({*map(id, self._by_id.values())} == {*map(id, self.all())}, "each copy is found by its ids")
+
+    # -- inside
+
+    def _note(self, turn: ServiceTurn, id: str, note: str, fields: dict[str, object]) -> None:
+        topic = self._by_id.get(id)
+        turn.note(note, topic="" if topic is None else topic.name, **fields)
+
+    def _add(self, name: str, ids: Iterable[str], id: str | None = None) -> Topic:
+        ids = frozenset(ids)
+        topic = Topic(name, ids, CopyRows(self._kept, min(ids) if id is None else id), self._settings)
+        self._by_name.setdefault(name, []).append(topic)
+        for one in ids:
+            self._by_id[one] = topic
+        return topic
+
+    def _remove(self, topic: Topic) -> None:
+        self._by_name[topic.name].remove(topic)
+        if not self._by_name[topic.name]:
+            del self._by_name[topic.name]
+        for id in topic.ids:
+            if self._by_id.get(id) is topic:
+                del self._by_id[id]
+
+    # -- the disk
+
+    def _load(self, now_ms: int) -> None:
+        data = self._kept.data
+        for kept, value in data.items(f"{TOPIC}{SEPARATOR}"):
+            try:
+                id, _ = split_key(kept)
+                row = read_topic(value)
+            except DecodeError:
+                self.bad += 1
+                continue
+            if id not in self._by_id and self._by_id.keys().isdisjoint(row.ids):
+                self._add(row.name, {id, *row.ids}, id)
+        for kind in KINDS:
+            for kept, value in data.items(f"{kind}{SEPARATOR}"):
+                self._load_row(kept, value, now_ms)
+        for kept in sorted(data.lost):
+            self._load_row(kept, None, now_ms)
+        if data.is_old or data.is_unknown:
+            self.in_doubt.update(self._by_name)
+
+    def _load_row(self, kept: str, value: bytes | None, now_ms: int) -> None:
+        """A row of the disk; None: it was there, and is lost."""
+        topic = None
+        try:
+            id, key = split_key(kept)
+            what = read_key(key)
+            topic = self._by_id.get(id)
+            if topic is None:
+                self._strays.add(id)
+            elif topic.id == id and value is not None:
+                load_row(topic.copy, what, value, now_ms)
+            elif topic.id == id:
+                self.in_doubt.add(topic.name)
+                load_lost(topic.copy, what, now_ms)
+        except DecodeError:
+            self.bad += 1
+            if topic is not None:
+                self.in_doubt.add(topic.name)
+
+    def _adopt(self, topic: Topic, id: str, now_ms: int) -> None:
+        """Take over what the disk has under an id, as if another copy had given it."""
+        self.in_doubt.add(topic.name)
+        if id == topic.id:
+            rows = self._rows_below(id)
+            for kept, value in rows:
+                self._load_row(kept, value, now_ms)
+            return
+        stray = self._add(topic.name, {id})
+        self._adopt(stray, id, now_ms)
+        self.join_into(topic, stray, now_ms)
+        self._by_id[id] = topic
+
+    def _rows_below(self, id: str) -> Iterator[tuple[str, bytes]]:
+        for kind in KINDS:
+            yield from self._kept.data.items(f"{kind}{SEPARATOR}{id}{SEPARATOR}")
