@@ -38,18 +38,11 @@ if TYPE_CHECKING:
     from distkv.errors import ExistsError as Exists
     from distkv.errors import FencedError as Fenced
     from distkv.errors import ForbiddenError as Forbidden
-    from distkv.errors import HeldError as Held
     from distkv.errors import InternalError as Internal
-    from distkv.errors import NoQuorumError as NoQuorum
     from distkv.errors import NoSpaceError as NoSpace
     from distkv.errors import NotFoundError as NotFound
-    from distkv.errors import NotHeldError as NotHeld
     from distkv.errors import NotReadyError as NotReady
-    from distkv.errors import SessionExpiredError as SessionExpired
-    from distkv.errors import TimedOutError as TimedOut
-    from distkv.errors import TokenLostError as TokenLost
     from distkv.errors import TooLargeError as TooLarge
-    from distkv.errors import UngrantedError as Ungranted
     from distkv.errors import UnknownActionError as UnknownAction
     from distkv.errors import UnknownOutcomeError as UnknownOutcome
     from distkv.errors import UnreachableError as Unreachable
@@ -58,6 +51,13 @@ if TYPE_CHECKING:
     from distkv.model.fence import Fence
     from distkv.model.path import Path
     from distkv.model.ranges import Ranges
+    from distkv.wire.token_errors import HeldError as Held
+    from distkv.wire.token_errors import NoQuorumError as NoQuorum
+    from distkv.wire.token_errors import NotHeldError as NotHeld
+    from distkv.wire.token_errors import SessionExpiredError as SessionExpired
+    from distkv.wire.token_errors import TimedOutError as TimedOut
+    from distkv.wire.token_errors import TokenLostError as TokenLost
+    from distkv.wire.token_errors import UngrantedError as Ungranted
 
 __all__ = [
     "AsyncClient",
@@ -139,8 +139,11 @@ _HOMES = {
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},
+    "distkv.wire.token_errors": {
+        "Held", "NoQuorum", "NotHeld", "SessionExpired", "TimedOut", "TokenLost", "Ungranted",
+    },
 }
-"""Where what is no error is defined."""
+"""Where what is no error that all know is defined."""
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 

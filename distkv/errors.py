@@ -8,7 +8,7 @@ Invariant: `str(error)` is the whole message, `error.code` is one of the documen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from traceback import extract_tb
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,8 @@ class RequestError(DistkvError):
     """A request was refused; nothing was changed."""
 
     code = "bad_request"
+    details: ClassVar[Mapping[str, type]] = {"op": int}
+    """What a reply has besides the text and the code, where it is known: the attribute of that name, of that type."""
     op: int | None = None
     """In a batch, which operation was refused, counted from 0."""
 
@@ -120,55 +122,6 @@ class UnknownOutcomeError(RequestError):
     code = "unknown_outcome"
 
 
-class UngrantedError(RequestError):
-    """A token was not granted. Raised as one of the classes below, each of which has a code of its own."""
-
-    ticket: str | None = None
-    """The place in the queue, for the next request."""
-
-    def with_ticket(self, ticket: str | None) -> Self:
-        """The same, with the place in the queue."""
-        found = type(self)(str(self))
-        found.ticket = ticket
-        return found
-
-
-class NoQuorumError(UngrantedError):
-    """No majority of the token servers was heard lately: nothing can be granted or confirmed."""
-
-    code = "no_quorum"
-
-
-class SessionExpiredError(RequestError):
-    """The session ended, or never was: whatever it held may be held by others."""
-
-    code = "session_expired"
-
-
-class HeldError(UngrantedError):
-    """Somebody else holds the token."""
-
-    code = "held"
-
-
-class NotHeldError(RequestError):
-    """The session does not hold the token."""
-
-    code = "not_held"
-
-
-class TokenLostError(DistkvError):
-    """A token that was held is lost while somebody worked under it: others may have it now."""
-
-    code = "not_held"
-
-
-class TimedOutError(UngrantedError):
-    """The time that the request would wait is over."""
-
-    code = "timeout"
-
-
 class CancelledError(RequestError):
     """Whoever asked did not want the answer any more."""
 
@@ -178,6 +131,7 @@ class CancelledError(RequestError):
 class OutdatedError(RequestError):
     """What was asked is older than what is known. Raised as a class of a service, which has a code of its own."""
 
+    details: ClassVar[Mapping[str, type]] = {**RequestError.details, "known_op": int}
     known_op: int | None = None
     """The number of the newest operation that is known."""
 

@@ -29,10 +29,11 @@ from distkv.client.boot_clock import boot_ms
 from distkv.client.holding import Holding
 from distkv.client.session_thread import SessionThread
 from distkv.client.token_wish import TokenWish, as_wish, data_value
-from distkv.errors import HeldError, NoQuorumError, NotFoundError, NotHeldError, TokenLostError
+from distkv.errors import NotFoundError
 from distkv.model.fence import Fence
 from distkv.wire.fields import read_flag, read_list, read_map, read_seconds
 from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_errors import HeldError, NoQuorumError, NotHeldError, TokenLostError
 from distkv.wire.token_fields import read_grant_number
 from distkv.wire.token_requests import TTL_S_MAX
 from distkv.wire.values import pack_value

@@ -23,11 +23,12 @@ from distkv.client.blocking import Client
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.outages import SILENCE_S
 from distkv.client.token_watch import TokenWatching
-from distkv.errors import DecodeError, NoQuorumError, SettingsError, TimedOutError
+from distkv.errors import DecodeError, SettingsError
 from distkv.text.display import table, word
 from distkv.text.moment import utc
 from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_time
 from distkv.wire.row import WAIT_S_MAX
+from distkv.wire.token_errors import NoQuorumError, TimedOutError
 from distkv.wire.token_fields import read_grant_number, read_list_of_servers
 
 CHANGE_S: Final = 60.0

@@ -23,8 +23,9 @@ from distkv.client.holding_news import (
     TokenReleased,
     TokenTaken,
 )
-from distkv.errors import BusyError, DistkvError, NotHeldError, RequestError
+from distkv.errors import BusyError, DistkvError, RequestError
 from distkv.wire.held_tokens import HELD_MAX, HeldToken
+from distkv.wire.token_errors import NotHeldError
 from distkv.wire.token_replies import TokenGranted, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenData, TokenRelease
 

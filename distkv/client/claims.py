@@ -14,19 +14,10 @@ from typing import Final
 
 import attrs
 
-from distkv.errors import (
-    BusyError,
-    DistkvError,
-    HeldError,
-    NotHeldError,
-    NotReadyError,
-    RequestError,
-    SessionExpiredError,
-    TimedOutError,
-    UngrantedError,
-)
+from distkv.errors import BusyError, DistkvError, NotReadyError, RequestError
 from distkv.model.fence import NO_GRANT, Fence, GrantNumber
 from distkv.wire.held_tokens import HELD_MAX, HeldToken
+from distkv.wire.token_errors import HeldError, NotHeldError, SessionExpiredError, TimedOutError, UngrantedError
 from distkv.wire.token_fields import read_ticket, ticket_text
 from distkv.wire.token_replies import TokenGranted, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenRelease

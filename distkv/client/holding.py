@@ -27,9 +27,10 @@ from distkv.client.holding_news import (
     SessionRequest,
 )
 from distkv.client.keep_alive import KeepAlive
-from distkv.errors import DistkvError, NotHeldError, RequestError, SessionExpiredError
+from distkv.errors import DistkvError, RequestError
 from distkv.model.fence import Fence
 from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_errors import NotHeldError, SessionExpiredError
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen, TokenRelease
 

@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 
 from distkv.client.outages import Begun, OnConnect, OnDisconnect, Outages
 from distkv.client.questions import Question, Repeat
-from distkv.errors import BusyError, DistkvError, NoQuorumError, NotReadyError, UnreachableError
+from distkv.errors import BusyError, DistkvError, NotReadyError, UnreachableError
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
+from distkv.wire.token_errors import NoQuorumError
 from distkv.wire.token_fields import read_token
 from distkv.wire.token_requests import TokenWatch
 from distkv.wire.watch import Mark

@@ -25,8 +25,9 @@ from distkv.client.holding_news import (
     TokenTaken,
 )
 from distkv.client.token_arguments import as_token
-from distkv.errors import DistkvError, TokenLostError, TooLargeError, UnreachableError
+from distkv.errors import DistkvError, TooLargeError, UnreachableError
 from distkv.model.fence import Fence
+from distkv.wire.token_errors import TokenLostError
 from distkv.wire.token_fields import DATA_BYTES_MAX
 from distkv.wire.token_requests import TTL_S_MAX
 from distkv.wire.values import pack_value, unpack_value

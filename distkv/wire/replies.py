@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from distkv import errors
-from distkv.errors import DecodeError, DistkvError, OutdatedError, PeerError, RequestError, UngrantedError
+from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
 from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
@@ -145,12 +145,8 @@ def encode_names(
 def encode_error(seq: int, error: DistkvError) -> bytes:
     """The reply that a request was refused; 0 when its `seq` is not known."""
     fields: dict[str, object] = {"seq": seq, "error": str(error), "code": error.code}
-    if isinstance(error, RequestError) and error.op is not None:
-        fields["op"] = error.op
-    if isinstance(error, UngrantedError) and error.ticket is not None:
-        fields["ticket"] = error.ticket
-    if isinstance(error, OutdatedError) and error.known_op is not None:
-        fields["known_op"] = error.known_op
+    if isinstance(error, RequestError):
+        fields |= {name: told for name in error.details if (told := getattr(error, name)) is not None}
     return packing.pack(fields)
 
 
@@ -217,14 +213,10 @@ def reply_error(fields: Fields) -> DistkvError | None:
     kind = _BY_CODE.get(code) or service_error(code)
     if kind is None:
         return PeerError(f"{text} ({code})")
-    found, op, ticket = kind(text), fields.get("op"), fields.get("ticket")
-    if type(op) is int:
-        found.op = op
-    if isinstance(found, UngrantedError) and type(ticket) is str:
-        found.ticket = ticket
-    known_op = fields.get("known_op")
-    if isinstance(found, OutdatedError) and type(known_op) is int:
-        found.known_op = known_op
+    found = kind(text)
+    for name, type_ in found.details.items():
+        if type(fields.get(name)) is type_:
+            setattr(found, name, fields[name])
     return found
 
 

@@ -12,13 +12,13 @@ from typing import Annotated, Final, TypeAlias, cast, get_args
 
 import attrs
 
-from distkv import errors
-from distkv.errors import DecodeError, RequestError, UngrantedError
+from distkv.errors import BusyError, DecodeError, DisabledError, NotFoundError, RequestError, TooLargeError
 from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence
 from distkv.wire import packing
 from distkv.wire.declared import BodyReader, Bounds, Declared, Node, Raw, field, fields_of, pack
 from distkv.wire.fields import read_int, read_map
 from distkv.wire.held_tokens import HELD_MAX, FenceNumber, HeldToken, SessionName, TokenName, check_tokens
+from distkv.wire.token_errors import ERRORS, UngrantedError
 from distkv.wire.token_fields import Ticket, read_list_of_servers, read_names, read_ticket, ticket_text
 from distkv.wire.token_replies import (
     SessionClosed,
@@ -246,18 +246,7 @@ TokenResult: TypeAlias = TokenReply | RequestError | TokenMap | AskElsewhere | W
 
 _CODES: Final[Mapping[str, type[RequestError]]] = {
     kind.code: kind
-    for kind in (
-        errors.RequestError,
-        errors.BusyError,
-        errors.DisabledError,
-        errors.HeldError,
-        errors.NoQuorumError,
-        errors.NotHeldError,
-        errors.NotFoundError,
-        errors.SessionExpiredError,
-        errors.TimedOutError,
-        errors.TooLargeError,
-    )
+    for kind in (RequestError, BusyError, DisabledError, NotFoundError, TooLargeError, *ERRORS)
 }
 
 # -- questions ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.wire.services import ServiceForm
+from distkv.wire.token_errors import ERRORS
 from distkv.wire.token_replies import reply_fields
 from distkv.wire.token_requests import TOKEN_ROWS, TokenBreak, TokenRequest, TokenReset, TokenSetServers
 
@@ -25,5 +26,6 @@ FORM: Final = ServiceForm(
     TOKEN_ROWS,
     reply_fields,
     when_off="this network has no tokens: name the servers in the setting tokens.servers",
+    errors=ERRORS,
     logged=_logged,
 )

@@ -18,7 +18,7 @@ import attrs
 
 from bench.servers import Server, ServerError, distkv, open_servers, serf_agent, serf_member_count
 from distkv.client.blocking import Client
-from distkv.errors import UngrantedError
+from distkv.wire.token_errors import UngrantedError
 
 NAMES: Final = ("a", "b", "c")
 JOINED_S: Final = 60.0

@@ -16,9 +16,9 @@ import attrs
 import pytest
 from bench.load import Generator, Load, build
 
-from distkv.errors import HeldError, NoQuorumError, NotHeldError
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import encode_error, encode_reply
+from distkv.wire.token_errors import HeldError, NoQuorumError, NotHeldError
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenOpen, TokenRelease
 from tests.process.fakes import serve
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from distkv.errors import DistkvError, HeldError, NoQuorumError
+from distkv.errors import DistkvError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_errors import HeldError, NoQuorumError
 from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_replies import (
     SessionOpened,

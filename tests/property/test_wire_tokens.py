@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.errors import DecodeError, DistkvError, HeldError, RequestError
+from distkv.errors import DecodeError, DistkvError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.model.standing import ServerStanding
@@ -26,6 +26,7 @@ from distkv.wire.calls import (
 )
 from distkv.wire.declared import evolve, pack, pack_sorted
 from distkv.wire.held_tokens import HeldToken, TokenHolder
+from distkv.wire.token_errors import HeldError
 from distkv.wire.token_fields import DATA_BYTES_MAX, Ticket, read_ticket, ticket_text
 from distkv.wire.token_messages import (
     AboutToken,

@@ -13,10 +13,11 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from distkv.errors import DistkvError, NotHeldError, SessionExpiredError, UngrantedError
+from distkv.errors import DistkvError
 from distkv.model.event import NodeName
 from distkv.model.fence import NO_GRANT, GrantNumber
 from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_errors import NotHeldError, SessionExpiredError, UngrantedError
 from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
 from distkv.wire.token_requests import (

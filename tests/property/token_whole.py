@@ -23,11 +23,12 @@ from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceConti
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.state import TokenState
 from distkv.core.tokens.token_settings import TokenSettings
-from distkv.errors import DistkvError, UngrantedError
+from distkv.errors import DistkvError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.sim.tokens.turns import Turns
 from distkv.wire.token_bodies import decode_identity
+from distkv.wire.token_errors import UngrantedError
 from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_requests import TokenAcquire, TokenRequest, TokenSetServers
 from tests.property.token_claims import TOKENS as TOKENS_SEEN

@@ -6,7 +6,6 @@ commands, `test_reference` looks at what is generated, and `make docs` builds it
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
 import tomllib
@@ -18,7 +17,6 @@ from random import Random
 import pytest
 from docutils import nodes
 
-from distkv import errors
 from distkv.config import Limits
 from distkv.core import election, handover, startup
 from distkv.core.replica import Replica
@@ -56,6 +54,7 @@ from distkv.wire.replies import Hello, encode_hello
 from tests.offenders import assert_none
 from tests.process.pages import console_blocks
 from tests.process.readers import ELSEWHERE, READERS
+from tests.refusals import ERRORS
 from tests.tidy.documents import DOCS, DOCUMENTS, PAGES, README, parsed, rows, section, text_of
 from tests.tidy.sources import ROOT, file_name
 
@@ -303,9 +302,8 @@ def test_client_protocol_has_a_section_for_every_action() -> None:
 
 
 def test_client_protocol_lists_every_code() -> None:
-    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.DistkvError)]
     listed = rows(section(DOCS / "client-protocol.rst", "Codes"))
-    assert sorted(row[0] for row in listed) == sorted({kind.code for kind in kinds})
+    assert sorted(row[0] for row in listed) == sorted({kind.code for kind in ERRORS})
 
 
 def test_client_protocol_lists_the_fields_of_the_greeting() -> None:

@@ -5,11 +5,8 @@ Knows: its tables.  Does not judge what it says.
 
 from __future__ import annotations
 
-import inspect
-
 from docutils import nodes
 
-from distkv import errors
 from distkv.cli import exits
 from distkv.cli.completion import Shell
 from distkv.cli.logs import LEVEL_NAMES, SOURCES
@@ -19,6 +16,7 @@ from distkv.errors import BadValueError, DistkvError, RequestError
 from distkv.wire.json_form import to_json
 from tests.offenders import assert_none
 from tests.process.terminals import START
+from tests.refusals import ERRORS
 from tests.tidy.documents import DOCS, rows, section
 
 PAGE = DOCS / "shell.rst"
@@ -68,8 +66,7 @@ def test_exit_codes_are_those_of_the_command() -> None:
 
 
 def test_every_code_of_a_node_stands_with_its_exit_code() -> None:
-    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, DistkvError)]
-    numbers = {code: exits.exit_code(_refusal(code)) for code in {kind.code for kind in kinds}}
+    numbers = {code: exits.exit_code(_refusal(code)) for code in {kind.code for kind in ERRORS}}
     given = {code: int(row[0]) for row in _rows("Exit codes") for code in row[2].replace(",", " ").split()}
     assert given == numbers
 

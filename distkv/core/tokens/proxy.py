@@ -24,10 +24,11 @@ from distkv.core.tokens.server_search import Searching, ServerSearch
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.session_claims import SessionClaims
 from distkv.core.tokens.session_tags import tag_of
-from distkv.errors import BusyError, DistkvError, NoQuorumError, NotFoundError, RequestError, TimedOutError
+from distkv.errors import BusyError, DistkvError, NotFoundError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
+from distkv.wire.token_errors import NoQuorumError, TimedOutError
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import (
     AboutToken,

@@ -15,9 +15,10 @@ import attrs
 from distkv.core.ground.routes import AGAIN_MS
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions, ServerAnswered
-from distkv.errors import BusyError, RequestError, UngrantedError
+from distkv.errors import BusyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
+from distkv.wire.token_errors import UngrantedError
 from distkv.wire.token_messages import ClaimTokens, ReleaseAll
 from distkv.wire.token_requests import TokenKeep
 

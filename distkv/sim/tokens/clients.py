@@ -33,7 +33,7 @@ from distkv.client.holding_news import (
 from distkv.core.client_writes import LocalSet, WriteDone
 from distkv.core.ready import Answer, ServiceAsked, ServiceWithdrawn
 from distkv.core.tokens.machine import TOKENS
-from distkv.errors import ConnectionLostError, DistkvError, RequestError, UngrantedError
+from distkv.errors import ConnectionLostError, DistkvError, RequestError
 from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.sim.clock import HostClock
@@ -44,6 +44,7 @@ from distkv.sim.tokens.moments import DataMoment, TokenChange, TokenMoment
 from distkv.sim.tokens.nodes import TokenNodes
 from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
+from distkv.wire.token_errors import UngrantedError
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire

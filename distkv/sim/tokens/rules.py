@@ -12,7 +12,6 @@ from typing import Final
 
 from distkv.core.client_writes import LocalSet, WriteDone
 from distkv.core.ready import Input, Ready, ServiceAsked, ServiceWithdrawn
-from distkv.errors import UngrantedError
 from distkv.model.event import Event, NodeName
 from distkv.model.fence import NO_FENCE, NO_GRANT
 from distkv.model.path import Path
@@ -26,6 +25,7 @@ from distkv.sim.tokens.nodes import TokenNodes, token_nodes
 from distkv.sim.tokens.observer import TokenObserver
 from distkv.sim.tokens.turns import Turns
 from distkv.wire.message import Record, ResetRecord, StaleRecord
+from distkv.wire.token_errors import UngrantedError
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_requests import TokenAcquire
 

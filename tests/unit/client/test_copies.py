@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import pytest
 
-from distkv import errors
 from distkv.client.changes import ChangePage, Located
 from distkv.client.conflicts import Loser
 from distkv.client.names import Listed
@@ -23,6 +22,7 @@ from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.packing import ExtType, Timestamp
+from tests.refusals import ERRORS
 
 LINK: Final = (NodeName("a"), Tick(1))
 WHERE: Final = Path(["a", 1, None])
@@ -43,7 +43,6 @@ VALUES: Final = [
     Set(WHERE, 1, head=LINK),
     Delete(WHERE),
 ]
-KINDS: Final = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DistkvError)]
 
 each_way = pytest.mark.parametrize(
     "copied",
@@ -61,7 +60,7 @@ def test_copy_of_a_value_is_equal(copied: Callable[[Any], Any], value: object) -
 
 
 @each_way
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: str(kind.__name__))
 def test_copy_of_an_error_says_the_same(copied: Callable[[Any], Any], kind: type[DistkvError]) -> None:
     error = kind("words", "reason") if issubclass(kind, DecodeError) else kind("words")
     found = copied(error)

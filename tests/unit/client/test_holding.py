@@ -21,20 +21,9 @@ from distkv.client.holding_news import (
     TokenReleased,
     TokenTaken,
 )
-from distkv.errors import (
-    BusyError,
-    DisabledError,
-    DistkvError,
-    HeldError,
-    NoQuorumError,
-    NotHeldError,
-    NotReadyError,
-    RequestError,
-    SessionExpiredError,
-    TimedOutError,
-    UnreachableError,
-)
+from distkv.errors import BusyError, DisabledError, DistkvError, NotReadyError, RequestError, UnreachableError
 from distkv.model.fence import Fence
+from distkv.wire.token_errors import HeldError, NoQuorumError, NotHeldError, SessionExpiredError, TimedOutError
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone, TokenGranted, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen, TokenRelease
 

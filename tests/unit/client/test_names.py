@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import distkv
-from distkv import errors
+from distkv.errors import RequestError
 from distkv.wire.replies import reply_error
 from tests.offenders import assert_none
+from tests.refusals import ERRORS
 
 ROOT = Path(__file__).parents[3]
 LOOPS = {"trio", "anyio", "asyncio"}
@@ -25,10 +26,6 @@ def _errors() -> dict[str, type[Exception]]:
     """The exported errors by their name."""
     found = {name: getattr(distkv, name) for name in distkv.__all__}
     return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Exception)}
-
-
-def _is_refusal(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, errors.RequestError)
 
 
 def loaded_by(code: str) -> set[str]:
@@ -53,7 +50,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         distkv.NotThere  # noqa: B018
 
 
-@pytest.mark.parametrize("code", sorted({kind.code for kind in vars(errors).values() if _is_refusal(kind)}))
+@pytest.mark.parametrize("code", sorted({kind.code for kind in ERRORS if issubclass(kind, RequestError)}))
 def test_every_refusal_of_a_node_has_a_name(code: str) -> None:
     refusal = reply_error({"seq": 1, "error": "words", "code": code})
     named = {getattr(distkv, name) for name in distkv.__all__}

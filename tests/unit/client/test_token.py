@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 import distkv
-from distkv.errors import DisabledError, HeldError
+from distkv.errors import DisabledError
+from distkv.wire.token_errors import HeldError
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, open_server, refusal, reply, silence

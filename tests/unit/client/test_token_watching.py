@@ -9,17 +9,10 @@ import pytest
 
 from distkv.client.outages import Begun
 from distkv.client.token_watch import TokenItems, TokenWatching
-from distkv.errors import (
-    BusyError,
-    DecodeError,
-    DisabledError,
-    DistkvError,
-    NoQuorumError,
-    NotReadyError,
-    UnreachableError,
-)
+from distkv.errors import BusyError, DecodeError, DisabledError, DistkvError, NotReadyError, UnreachableError
 from distkv.wire.fields import Fields
 from distkv.wire.frames import decode_request
+from distkv.wire.token_errors import NoQuorumError
 from distkv.wire.token_requests import TokenWatch
 
 UP_TO_DATE: Fields = {"seq": 1, "state": "uptodate"}

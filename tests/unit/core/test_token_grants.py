@@ -17,10 +17,11 @@ from distkv.core.tokens.serving.part import TokenPart
 from distkv.core.tokens.serving.survey import ClaimedToken
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import BusyError, HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
+from distkv.errors import BusyError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence, GrantNumber
 from distkv.wire.held_tokens import TokenHolder
+from distkv.wire.token_errors import HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_messages import TokenResult
 from distkv.wire.token_replies import TokenDone, TokenGranted

@@ -10,10 +10,10 @@ from distkv.core.ground.machine import ServiceWoken
 from distkv.core.ready import Answer, ServiceAsked
 from distkv.core.tokens.machine import TOKENS
 from distkv.core.tokens.serving.survey import ClaimedToken, Survey
-from distkv.errors import TimedOutError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
 from distkv.wire.held_tokens import TokenHolder
+from distkv.wire.token_errors import TimedOutError
 from distkv.wire.token_messages import EndSession
 from distkv.wire.token_replies import SessionKept, TokenDone
 from distkv.wire.token_requests import TokenAcquire, TokenData, TokenKeep, TokenRelease

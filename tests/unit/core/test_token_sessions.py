@@ -17,9 +17,10 @@ from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
-from distkv.errors import BusyError, NotHeldError, SessionExpiredError
+from distkv.errors import BusyError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
+from distkv.wire.token_errors import NotHeldError, SessionExpiredError
 from distkv.wire.token_messages import (
     AskHolding,
     EndSession,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from distkv.errors import DecodeError, HeldError, NotFoundError
+from distkv.errors import DecodeError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.model.standing import ServerStanding
@@ -38,6 +38,7 @@ from distkv.wire.edges import (
 from distkv.wire.fields import read_map
 from distkv.wire.held_tokens import HeldToken, TokenHolder
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
+from distkv.wire.token_errors import HeldError
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,

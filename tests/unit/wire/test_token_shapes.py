@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distkv.errors import DecodeError, HeldError, NotHeldError
+from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX, Fence
 from distkv.model.path import Path
@@ -20,6 +20,7 @@ from distkv.wire.declared import pack
 from distkv.wire.frames import decode_request
 from distkv.wire.held_tokens import HELD_MAX, TokenHolder
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
+from distkv.wire.token_errors import HeldError, NotHeldError
 from distkv.wire.token_fields import DATA_BYTES_MAX
 from distkv.wire.token_messages import decode_answer, decode_question, encode_answer
 from distkv.wire.token_replies import (

@@ -24,11 +24,12 @@ from distkv.core.tokens.serving.survey import ClaimedToken
 from distkv.core.tokens.serving.token_index import TokenIndex
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import HeldError, NoQuorumError, NotHeldError, RequestError, TimedOutError, UngrantedError
+from distkv.errors import RequestError
 from distkv.model.fence import Fence, GrantNumber
 from distkv.model.invariant import must
 from distkv.wire.declared import pack
 from distkv.wire.held_tokens import TokenHolder
+from distkv.wire.token_errors import HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import AskElsewhere, AskHolding, TellLoss, TokenMap, TokenResult
 from distkv.wire.token_replies import TokenDone, TokenItem

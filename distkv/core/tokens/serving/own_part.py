@@ -21,9 +21,10 @@ from distkv.core.tokens.serving.survey import ClaimedToken, SessionClaim, Survey
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
-from distkv.errors import RequestError, SessionExpiredError
+from distkv.errors import RequestError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
+from distkv.wire.token_errors import SessionExpiredError
 from distkv.wire.token_messages import AskElsewhere, ClaimTokens, TakeTokens, TellLoss, TokenResult
 from distkv.wire.token_replies import TokenDone
 

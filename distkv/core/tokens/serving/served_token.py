@@ -18,12 +18,13 @@ import attrs
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import BusyError, NotHeldError, RequestError
+from distkv.errors import BusyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.fence import NO_GRANT, GrantNumber
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
 from distkv.wire.held_tokens import TokenHolder
+from distkv.wire.token_errors import NotHeldError
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_replies import TokenGranted, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData

@@ -32,7 +32,8 @@ from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.turn import ServingTurn, ServingTurns
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
-from distkv.errors import BusyError, NoQuorumError, NotFoundError, NotHeldError, SessionExpiredError
+from distkv.errors import BusyError, NotFoundError
+from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpiredError
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,

@@ -15,7 +15,8 @@ import attrs
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.serving.turn import ServingTurn
-from distkv.errors import BusyError, TimedOutError
+from distkv.errors import BusyError
+from distkv.wire.token_errors import TimedOutError
 from distkv.wire.token_messages import ChangeServers, TokenResult
 from distkv.wire.token_replies import TokenDone
 

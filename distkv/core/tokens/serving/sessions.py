@@ -24,8 +24,9 @@ from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
-from distkv.errors import NoQuorumError, NotHeldError, RequestError, SessionExpiredError
+from distkv.errors import RequestError
 from distkv.model.invariant import must
+from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpiredError
 from distkv.wire.token_messages import (
     AskHolding,
     ChangeServers,
