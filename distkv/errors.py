@@ -128,20 +128,6 @@ class CancelledError(RequestError):
     code = "cancelled"
 
 
-class OutdatedError(RequestError):
-    """What was asked is older than what is known. Raised as a class of a service, which has a code of its own."""
-
-    details: ClassVar[Mapping[str, type]] = {**RequestError.details, "known_op": int}
-    known_op: int | None = None
-    """The number of the newest operation that is known."""
-
-    def with_known_op(self, known_op: int | None) -> Self:
-        """The same, with that number."""
-        found = type(self)(str(self))
-        found.known_op = known_op
-        return found
-
-
 class DisabledError(RequestError):
     """The settings do not ask for what was requested."""
 

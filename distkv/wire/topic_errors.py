@@ -5,9 +5,10 @@ Knows: the code of each, and what it means.  Does not know who refuses.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final, Self
 
-from distkv.errors import OutdatedError, RequestError
+from distkv.errors import RequestError
 
 
 class NoReplicasError(RequestError):
@@ -29,10 +30,19 @@ class BacklogError(RequestError):
     code = "backlog"
 
 
-class StaleOpError(OutdatedError):
-    """The subscription was changed by an operation with a higher number, which is `known_op`."""
+class StaleOpError(RequestError):
+    """The subscription was changed by an operation with a higher number."""
 
     code = "stale_op"
+    details: ClassVar[Mapping[str, type]] = {**RequestError.details, "known_op": int}
+    known_op: int | None = None
+    """The number of that operation."""
+
+    def with_known_op(self, known_op: int | None) -> Self:
+        """The same, with that number."""
+        found = type(self)(str(self))
+        found.known_op = known_op
+        return found
 
 
 class TakenError(RequestError):
