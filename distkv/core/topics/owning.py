@@ -1,0 +1,412 @@
+"""Who owns each topic, as this node sees it, and what it writes about that.
+
+Knows: the entries, who is up, and which copies this node has.  Does not know what is in a copy, nor how it is copied.
+
+A topic without an entry goes to the server that has the fewest. The first holder that is up answers for a topic; when
+it is not the owner, it becomes one. Only the owner changes an entry, or who takes its place.
+
+Invariant: this node is the owner of a topic if, and only if, its view of the entry says so. Whoever had something of a
+topic that an owner may lack is named by the entry until it was joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, Protocol
+
+from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput
+from distkv.core.ground.node_calls import NodesSilent, Replied
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import Rng
+from distkv.core.topics.entries import TopicView, merged, pruned
+from distkv.core.topics.known_topics import KnownTopics
+from distkv.core.topics.settings import TopicSettings
+from distkv.core.topics.taking_over import TakenLeases, TakingOver
+from distkv.core.topics.topic_servers import EntryWrite, TopicServers
+from distkv.errors import DistkvError, NotReadyError
+from distkv.model.event import NodeName
+from distkv.wire.declared import evolve
+from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
+from distkv.wire.topic_requests import TopicSet
+
+CHOSEN_MAX: Final = 10_000
+"""Of so many topics without an entry it is remembered which server was chosen, so that all are asked of one."""
+
+
+class Copies(Protocol):
+    """What this node has of topics."""
+
+    def has(self, name: str, ids: Collection[str]) -> bool:
+        """Whether there is a copy of a topic with one of these ids."""
+
+    def is_whole(self, name: str) -> bool:
+        """Whether it has all that the owner had whom this node followed last."""
+
+
+class Owners:
+    """Those of one node, since its machine began."""
+
+    def __init__(
+        self, settings: TopicSettings, ground: ServiceGround, leases: TakenLeases, copies: Copies, rng: Rng, now_ms: int
+    ) -> None:
+        self._settings: Final = settings
+        self._me: Final = Holder(ground.me, ground.life)
+        self._copies: Final = copies
+        self._rng: Final = rng
+        self._known: Final = KnownTopics(ground)
+        self._servers: Final = TopicServers(ground, serve=settings.serve)
+        self._leases: Final = leases
+        self._taking_over: Final = TakingOver(self, settings, leases)
+        self._chosen: Final = dict[str, NodeName]()
+        self._now_ms = now_ms
+
+    @property
+    def me(self) -> NodeName:
+        """This node."""
+        return self._me.node
+
+    def begin(self, turn: ServiceTurn) -> None:
+        """The machine begins: look at all that is there. Copies are known already."""
+        self._now_ms = turn.boot_ms
+        self._servers.begin(turn)
+        self._known.begin(turn)
+        if self._known.count(self._me.node) or self._known.followed():
+            self._servers.register(turn)
+        for name in self.owned():
+            view = self._known.view(name)
+            if view is not None and not self._copies.has(name, view.ids):
+                self.doubt(turn, name)
+        self._taking_over.look_at_all()
+
+    # -- what the entries say
+
+    def view(self, name: str) -> TopicView | None:
+        """A topic; None: there is none of this name, or it is dropped, or nobody can read its entry."""
+        return self._known.view(name)
+
+    def names(self) -> list[str]:
+        """Of all topics."""
+        return [*self._known.names()]
+
+    def owned(self) -> list[str]:
+        """The topics of this node."""
+        return [name for name in self._known.of_me if self.is_mine(name)]
+
+    def followed(self) -> list[str]:
+        """Those of which it is a follower."""
+        return [name for name in self._known.of_me if self.follows(name)]
+
+    def is_mine(self, name: str) -> bool:
+        """Whether this node owns a topic."""
+        view = self._known.view(name)
+        return view is not None and view.owner == self._me.node
+
+    def follows(self, name: str) -> bool:
+        """Whether it is a follower of the owner."""
+        view = self._known.view(name)
+        return view is not None and view.owner != self._me.node and self._me.node in view.followers
+
+    def followers(self, name: str) -> frozenset[NodeName]:
+        """Of the owner of a topic."""
+        view = self._known.view(name)
+        return frozenset() if view is None else frozenset(view.followers)
+
+    def dropped(self, name: str) -> frozenset[str]:
+        """The ids of topics of this name of which nobody is to keep a copy."""
+        return self._known.dropped(name)
+
+    def dropped_names(self) -> list[str]:
+        """The names of all topics of which some are dropped."""
+        return [*self._known.dropped_names()]
+
+    # -- who is there
+
+    def servers(self) -> frozenset[NodeName]:
+        """All nodes that are given topics."""
+        return self._servers.servers()
+
+    def keepers(self) -> frozenset[NodeName]:
+        """All nodes that may have copies."""
+        return self._servers.keepers()
+
+    def reachable_servers(self) -> frozenset[NodeName]:
+        """Those servers that are up, but this node."""
+        return frozenset(self._servers.behind(self._me.node, self._now_ms, ()))
+
+    def wanted_copies(self, name: str) -> int:
+        """On how many nodes an operation on a topic should be, as far as so many are there."""
+        view = self._known.view(name)
+        wanted = max(self._settings.replicas, 1 if view is None else view.min_replicas)
+        return min(wanted, 1 + len(self.reachable_servers()))
+
+    def is_up(self, node: NodeName) -> bool:
+        """Whether a node seems alive, and answers."""
+        return self._servers.is_up(node, self._now_ms) and not self._leases.may_take_over(node, self._now_ms)
+
+    def is_alive(self, node: NodeName) -> bool:
+        """Whether a node seems alive."""
+        return self._servers.is_alive(node)
+
+    def server_for(self, name: str) -> NodeName | DistkvError:
+        """Which node is to be asked about a topic now; it may have to become the owner first."""
+        view = self._known.view(name)
+        if view is None:
+            return self._server_without_entry(name)
+        holders = view.holders or sorted(view.named & self.servers())  # who lost his disk may have an old one
+        for is_there in (self.is_up, self.is_alive):
+            found = next(filter(is_there, holders), None)
+            if found is not None:
+                return found
+        return self._least_loaded(name)
+
+    def may_begin(self, name: str) -> bool:
+        """Whether this node may become the owner now: nobody is, or no holder before it is reached."""
+        view = self._known.view(name)
+        if view is None:
+            return self._settings.serve and name not in self._known.unreadable
+        if view.owner == self._me.node:
+            return True
+        for node in view.holders:
+            if node == self._me.node:
+                return True
+            may_follow = node != view.owner or self._me.node not in view.followers
+            if self.is_alive(node) if may_follow else not self._leases.may_take_over(node, self._now_ms):
+                return False
+        return self._settings.serve
+
+    # -- LeaseHost and EntryView
+
+    def needed(self) -> frozenset[NodeName]:
+        """The followers of all topics of this node."""
+        return self._known.following()
+
+    def peers(self) -> frozenset[NodeName]:
+        """All others that keep topics, if this node owns one."""
+        owns = self._known.count(self._me.node) > 0
+        return self.keepers() - {self._me.node} if owns else frozenset()
+
+    def suspects(self) -> frozenset[NodeName]:
+        """The owners of topics that this node follows, which seem away."""
+        taking_over = self._taking_over
+        return frozenset(one for one in self._known.followed() if not self.is_up(one) or taking_over.is_quiet(one))
+
+    def knows_taken(self, name: str, node: NodeName) -> bool:
+        """Whether the store shows that `node` took a topic from this one, or that `node` is gone."""
+        if not self.is_mine(name) or self._known.life_of(node) is None:
+            return True
+        return any(one.owner is not None and one.owner.node == node for one in self._known.versions(name).found)
+
+    # -- what this node decides
+
+    def begin_topic(self, turn: ServiceTurn, name: str) -> TopicView:
+        """This node becomes the owner: of a new topic, or of one whose owner is not reached.
+
+        Raises:
+            NotReadyError: its entry cannot be read.
+            RequestError: there is no room to keep from whom it was taken.
+        """
+        self._now_ms = turn.boot_ms
+        view = self._known.view(name)
+        if view is not None and view.owner == self._me.node:
+            return view
+        versions = self._known.versions(name)
+        if versions.is_unreadable:
+            raise _unreadable(name)
+        entry = merged(versions.found, self._known.life_of, self._me, is_whole=self._copies.is_whole(name))
+        if view is None or entry is None:
+            entry = TopicEntry((self._new_id(),), self._me, dropped=() if entry is None else entry.dropped)
+        elif not view.holders and not self._copies.has(name, view.ids):
+            entry = evolve(entry, ids=(self._new_id(),), lost=True)
+        for node in () if view is None or view.owner is None else (view.owner, *view.followers):
+            if node != self._me.node and not self._stays(node, entry):
+                self._leases.took(turn, name, node)
+        return self._write(turn, name, self._filled(entry, {one for one in entry.followers if self.is_up(one.node)}))
+
+    def mend(self, turn: ServiceTurn, name: str) -> bool:
+        """The owner writes what is to be written: other versions as one, followers that are there. Whether it did."""
+        view = self._known.view(name)
+        if view is None or view.owner != self._me.node:
+            return False
+        entry = view.entry
+        kept = {one for one in entry.followers if not self._leases.is_silent(one.node, turn.boot_ms)}
+        for one in entry.followers:
+            if one not in kept:
+                self._servers.silent((one.node,), turn.boot_ms)
+                self._leases.took(turn, name, one.node)
+        filled = self._filled(entry, kept)
+        if filled == entry and view.is_settled:
+            return False
+        self._write(turn, name, filled)
+        return True
+
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
+        """This owner has all of a node's copy; `is_whole`: which had all that its own owner had."""
+        view, holder = self._known.view(name), self._known.holder(node)
+        if view is None or view.owner != self._me.node or holder is None:
+            return
+        groups = [group for group in view.entry.lacks if not (is_whole and holder in group)]
+        left = [tuple(one for one in group if one != holder) for group in groups]
+        self._write_if_other(turn, view, evolve(view.entry, lacks=pruned(left, self._known.life_of, self._me)))
+
+    def doubt(self, turn: ServiceTurn, name: str) -> None:
+        """The owner's own copy is gone, or lacks rows: what its followers have is to be joined."""
+        view = self._known.view(name)
+        if view is None or view.owner != self._me.node:
+            return
+        entry = view.entry
+        lacks = pruned((*entry.lacks, entry.followers), self._known.life_of, self._me)
+        is_lost = not lacks and not self._copies.has(name, view.ids)
+        self._write_if_other(turn, view, evolve(entry, lacks=lacks, lost=entry.lost or is_lost))
+
+    def set_settings(self, turn: ServiceTurn, request: TopicSet) -> None:
+        """The owner of a topic changes what it is kept by."""
+        view = self._known.view(request.topic)
+        if view is not None and view.owner == self._me.node:
+            asked = (request.min_replicas, request.keep_s, request.keep_bytes)
+            here = (view.min_replicas, view.keep_s, view.keep_bytes)
+            copies, keep_s, keep_bytes = (old if new is None else new for new, old in zip(asked, here, strict=True))
+            entry = evolve(view.entry, min_replicas=int(copies), keep_s=float(keep_s), keep_bytes=int(keep_bytes))
+            self._write_if_other(turn, view, entry)
+
+    def drop(self, turn: ServiceTurn, name: str) -> None:
+        """The owner drops a topic: nobody is to keep a copy."""
+        view = self._known.view(name)
+        if view is not None and view.owner == self._me.node:
+            self._put(turn, name, TopicEntry(dropped=tuple(sorted({*view.entry.ids, *view.entry.dropped}))))
+
+    def forget_dropped(self, turn: ServiceTurn, name: str) -> None:
+        """Nobody has a copy of what was dropped any more."""
+        view = self._known.view(name)
+        if view is None and self._known.dropped(name):
+            turn.delete(topic_key(name), EntryWrite(name))
+        elif view is not None and view.owner == self._me.node:
+            self._write_if_other(turn, view, evolve(view.entry, dropped=()))
+
+    def want(self, name: str) -> None:
+        """A request waits for a topic: whoever is silent is to be replaced at once."""
+        self._taking_over.want(name, self._now_ms)
+
+    # -- what happens
+
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> bool:
+        """Whatever the machine is told; whether it was for this alone."""
+        self._now_ms = turn.boot_ms
+        is_refused = isinstance(what, Replied) and isinstance(what.purpose, EntryWrite)
+        if isinstance(what, EntryChanged):
+            self._servers.changed(turn, what.key)
+            name = self._known.changed(turn, what.key)
+            if name is not None:
+                self._entry_changed(turn, name)
+        elif isinstance(what, NodesChanged):
+            self._known.lives_changed()
+            self._taking_over.look_at_all()
+        elif isinstance(what, NodesSilent):
+            self._servers.silent(what.nodes, turn.boot_ms)
+        elif isinstance(what, Replied) and isinstance(what.purpose, EntryWrite):
+            self._refused(turn, what.purpose.topic, what.reply)
+        self._taking_over.step(turn)
+        return is_refused
+
+    def wake_ms(self) -> int | None:
+        """When `step` has something to do."""
+        return self._taking_over.wake_ms()
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._known.check()
+        self._servers.check()
+        self._taking_over.check()
+
+    # -- for `TakingOver`
+
+    def own_names(self) -> Iterator[str]:
+        """The topics whose entries name this node."""
+        return iter(self._known.of_me)
+
+    def silent_nodes(self) -> frozenset[NodeName]:
+        """All that matter to these topics, and say nothing."""
+        now_ms = self._now_ms
+        followers = frozenset(node for node in self._known.following() if self._leases.is_silent(node, now_ms))
+        owners = frozenset(node for node in self._known.followed() if not self.is_up(node))
+        return followers | owners | self._servers.silent_nodes(now_ms)
+
+    def may_revive(self, name: str) -> bool:
+        """Whether all copies count as lost, and this node has an old one."""
+        view = self._known.view(name)
+        return view is not None and not view.holders and self._copies.has(name, view.ids)
+
+    # -- inside
+
+    def _entry_changed(self, turn: ServiceTurn, name: str) -> None:
+        self._chosen.pop(name, None)
+        if name in self._known.of_me:
+            if self.is_mine(name) or self.follows(name):
+                self._servers.register(turn)
+            self._taking_over.look_at(name)
+
+    def _refused(self, turn: ServiceTurn, name: str, error: object) -> None:
+        turn.note("topic_entry_refused", topic=name, reason=str(error))
+        if name:
+            self._known.refused(name)
+            self._taking_over.look_at(name)
+        else:
+            self._servers.refused()
+
+    def _server_without_entry(self, name: str) -> NodeName | DistkvError:
+        if name in self._known.unreadable:
+            return _unreadable(name)
+        chosen = self._chosen.get(name)
+        if chosen is not None and self.is_up(chosen):
+            return chosen
+        found = self._least_loaded(name)
+        if not isinstance(found, DistkvError):
+            while len(self._chosen) >= CHOSEN_MAX:
+                del self._chosen[next(iter(self._chosen))]
+            self._chosen[name] = found
+        return found
+
+    def _least_loaded(self, name: str) -> NodeName | DistkvError:
+        found = self._servers.least_loaded(self._known.count, self._now_ms)
+        if found is None:
+            return NotReadyError(f"no node that keeps topics is reached for {name}: start one, or set topics.serve")
+        return found
+
+    def _stays(self, node: NodeName, entry: TopicEntry) -> bool:
+        """Whether it follows the taker."""
+        return self.is_up(node) and any(one.node == node for one in entry.followers)
+
+    def _filled(self, entry: TopicEntry, kept: Collection[Holder]) -> TopicEntry:
+        """With these of its followers, and as many more as there should be and are there."""
+        followers = [one for one in entry.followers if one in kept]
+        wanted = max(self._settings.replicas, entry.min_replicas) - 1
+        names = {self._me.node, *(one.node for one in followers)}
+        for node in self._servers.behind(self._me.node, self._now_ms, names) if len(followers) < wanted else ():
+            holder = self._known.holder(node)
+            if holder is not None and len(followers) < wanted:
+                followers.append(holder)
+        return evolve(entry, followers=tuple(followers))
+
+    def _write_if_other(self, turn: ServiceTurn, view: TopicView, entry: TopicEntry) -> None:
+        if entry != view.entry or not view.is_settled:
+            self._write(turn, view.name, entry)
+
+    def _write(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView:
+        self._servers.register(turn)
+        view = self._put(turn, name, entry)
+        if view is None:
+            raise TypeError(f"{entry} is no topic")
+        return view
+
+    def _put(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView | None:
+        turn.write(topic_key(name), entry.packed(), EntryWrite(name))
+        return self._known.wrote(name, entry)
+
+    def _new_id(self) -> str:
+        return "".join(f"{int(self._rng.random() * (1 << 32)):08x}" for _ in range(2))
+
+
+def _unreadable(name: str) -> NotReadyError:
+    return NotReadyError(
+        f"the entry of the topic {name} cannot be read here: perhaps this node is of an earlier release; look at"
+        f" :n.service.topics.topic, and bring all nodes to one release"
+    )

@@ -1,0 +1,136 @@
+"""The nodes that keep topics: which there are, which are up, and which one is to have the next topic.
+
+Knows: what nodes announce, their entries in the store, and who seems alive or was silent.  Does not know topics.
+
+Invariant: a node has its entry before it keeps its first topic, in each life: so all nodes know whom to ask what he
+holds. A node that announces that it keeps none is given none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from distkv.core.ground.machine import ServiceGround
+from distkv.core.ground.turn import ServiceTurn
+from distkv.errors import DecodeError
+from distkv.model.event import NodeName
+from distkv.model.invariant import must
+from distkv.model.service_paths import key_names
+from distkv.wire.declared import pack
+from distkv.wire.topic_entries import SERVER, ServerEntry, is_server_key, read_server, server_key
+
+SERVE: Final = "serve"
+"""The field by which a node announces whether it keeps topics."""
+SILENT_MS: Final = 10_000
+"""So long a node that did not answer is asked last."""
+
+
+@attrs.frozen(slots=True)
+class EntryWrite:
+    """The purpose of a write into the store."""
+
+    topic: str = ""
+    """Empty: that of a server."""
+
+
+class TopicServers:
+    """Those that one node knows, since its machine began."""
+
+    def __init__(self, ground: ServiceGround, *, serve: bool) -> None:
+        self._ground: Final = ground
+        self._serve: Final = serve
+        self._lives: Final = dict[NodeName, frozenset[int]]()
+        """In which lives each node has kept topics."""
+        self._is_written = False
+        """Whether this node wrote its own entry."""
+        self._silent_until: Final = dict[NodeName, int]()
+
+    def begin(self, turn: ServiceTurn) -> None:
+        for key in self._ground.entries.all_keys(SERVER):
+            self.changed(turn, key)
+        turn.announce({SERVE: self._serve})
+
+    # -- questions
+
+    def keepers(self) -> frozenset[NodeName]:
+        """All nodes that may have copies of topics, also those that keep no new ones."""
+        return self._ground.nodes.registered & self._lives.keys()
+
+    def servers(self) -> frozenset[NodeName]:
+        """All nodes that are given topics."""
+        return frozenset(node for node in self._ground.nodes.registered if self._serves(node))
+
+    def is_alive(self, node: NodeName) -> bool:
+        """Whether a node seems alive."""
+        return node == self._ground.me or node in self._ground.nodes.alive
+
+    def is_up(self, node: NodeName, now_ms: int) -> bool:
+        """Whether a node seems alive, and answers."""
+        return self.is_alive(node) and now_ms >= self._silent_until.get(node, now_ms)
+
+    def silent_nodes(self, now_ms: int) -> frozenset[NodeName]:
+        """Those that were asked lately, and said nothing."""
+        return frozenset(node for node, until_ms in self._silent_until.items() if now_ms < until_ms)
+
+    def least_loaded(self, count: Callable[[NodeName], int], now_ms: int) -> NodeName | None:
+        """Which server that is up has the fewest topics; of equal ones the lowest name."""
+        up = [node for node in self.servers() if self.is_up(node, now_ms)]
+        return min(up, key=lambda node: (count(node), node), default=None)
+
+    def behind(self, node: NodeName, now_ms: int, without: Collection[NodeName]) -> Iterator[NodeName]:
+        """The servers that are up, in the ring of names behind a node."""
+        up = sorted(one for one in self.servers() if self.is_up(one, now_ms) and one not in without)
+        yield from (one for one in up if one > node)
+        yield from (one for one in up if one < node)
+
+    # -- what happens
+
+    def register(self, turn: ServiceTurn) -> None:
+        """This node is to keep a topic."""
+        if not self._is_written and self._ground.life not in self._lives.get(self._ground.me, ()):
+            self._is_written = True
+            turn.write(server_key(self._ground.me), pack(ServerEntry(self._ground.life)), EntryWrite())
+
+    def refused(self) -> None:
+        """The store did not take that."""
+        self._is_written = False
+
+    def changed(self, turn: ServiceTurn, key: str) -> None:
+        """An entry is another."""
+        if not is_server_key(key):
+            return
+        node, lives = NodeName(key_names(key)[1]), set[int]()
+        for value in self._ground.entries.versions(key):
+            try:
+                lives |= set() if value is None else {read_server(value)}
+            except DecodeError as error:
+                turn.note("topic_server_bad", node=node, reason=error.reason)
+        if lives:
+            self._lives[node] = frozenset(lives)
+        else:
+            self._lives.pop(node, None)
+
+    def silent(self, nodes: Iterable[NodeName], now_ms: int) -> None:
+        """Nodes that were asked say nothing."""
+        gone = [node for node, until_ms in self._silent_until.items() if until_ms <= now_ms]
+        for node in gone:
+            del self._silent_until[node]
+        self._silent_until.update(dict.fromkeys(nodes, now_ms + SILENT_MS))
+
+    # -- inside
+
+    def _serves(self, node: NodeName) -> bool:
+        """What a node announces goes before what its entry says."""
+        if node == self._ground.me:
+            return self._serve
+        fields = self._ground.announced.of(node)
+        if fields is not None and isinstance(fields.get(SERVE), bool):
+            return fields[SERVE] is True
+        return self._ground.nodes.life_of(node) in self._lives.get(node, ())
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(all(self._lives.values()), "who never kept topics is no server")

@@ -1,0 +1,187 @@
+"""Nodes that agree about topics by the entries of a store alone: each sees what came to it.
+
+Knows: who owns what by `Owners`, and the least that a store does.  Does not know copies, leases or a network.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator
+
+import attrs
+
+from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceInput
+from distkv.core.ground.node_calls import Replied
+from distkv.core.ground.turn import EntryWritten, ServiceTurn
+from distkv.core.ready import Note
+from distkv.core.topics.entries import TopicView
+from distkv.core.topics.owning import Owners
+from distkv.core.topics.settings import TOPICS, TopicSettings
+from distkv.core.topics.topic_servers import SERVE
+from distkv.errors import RequestError
+from distkv.model.event import NodeName
+from distkv.wire.topic_entries import topic_key
+from tests.service_steps import LIFE, WALL, KnownEntries, KnownFields, KnownNodes, ground_of
+
+A, B, C, D = (NodeName(name) for name in "abcd")
+
+
+@attrs.frozen
+class Written:
+    """A change of an entry, by its number and that of its writer; it replaces others."""
+
+    number: tuple[int, str]
+    key: str
+    value: bytes | None
+    replaces: frozenset[tuple[int, str]]
+
+
+@attrs.define
+class LeasesSaid:
+    """What a node is told of leases."""
+
+    silent: set[NodeName] = attrs.field(factory=set)
+    """The followers that are."""
+    over: set[NodeName] = attrs.field(factory=set)
+    """From whom topics may be taken over."""
+    taken: list[tuple[str, NodeName]] = attrs.field(factory=list)
+    is_full: bool = False
+    """Whether there is no room to keep that something was taken."""
+
+    def is_silent(self, node: NodeName, now_ms: int) -> bool:  # noqa: ARG002
+        return node in self.silent
+
+    def last_heard_ms(self, node: NodeName) -> int | None:  # noqa: ARG002
+        return None
+
+    def may_take_over(self, node: NodeName, now_ms: int) -> bool:  # noqa: ARG002
+        return node in self.over
+
+    def took(self, turn: ServiceTurn, name: str, node: NodeName) -> None:  # noqa: ARG002
+        if self.is_full:
+            raise RequestError("there is no room")
+        self.taken.append((name, node))
+
+
+@attrs.define
+class CopiesHere:
+    """What a node has."""
+
+    ids: set[str] = attrs.field(factory=set)
+    whole: bool = True
+
+    def has(self, name: str, ids: Collection[str]) -> bool:  # noqa: ARG002
+        return not self.ids.isdisjoint(ids)
+
+    def is_whole(self, name: str) -> bool:  # noqa: ARG002
+        return self.whole
+
+
+class TopicNode:
+    """One node."""
+
+    def __init__(
+        self, name: NodeName, registered: Collection[NodeName], *, is_refusing: bool = False, **settings: int | bool
+    ) -> None:
+        self.name, self.settings = name, TopicSettings(**settings)  # type: ignore[arg-type]
+        self.changes = dict[tuple[int, str], Written]()
+        self.entries = KnownEntries()
+        self.nodes = KnownNodes(frozenset(registered), frozenset(registered) - {name})
+        self.leases, self.copies = LeasesSaid(), CopiesHere()
+        self.life, self.now_ms, self.is_refusing = LIFE, 1000, is_refusing
+        self.fields = KnownFields({node: {SERVE: True} for node in registered})
+        self.notes = list[str]()
+        self.owners = self._begun()
+
+    def _begun(self) -> Owners:
+        ground = ground_of(self.name, self.life, WALL, {}, self.entries)
+        ground = attrs.evolve(ground, nodes=self.nodes, announced=self.fields)
+        self.owners = Owners(self.settings, ground, self.leases, self.copies, random.Random(self.name), self.now_ms)
+        self.do(lambda owners, turn: owners.begin(turn))
+        return self.owners
+
+    def begin(self) -> None:
+        """Start again."""
+        self._begun()
+
+    def do(self, what: Callable[[Owners, ServiceTurn], object]) -> list[EntryWritten]:
+        """One step, and what the store makes of it."""
+        turn = ServiceTurn(TOPICS, self.now_ms, WALL)
+        what(self.owners, turn)
+        written = [effect for effect in turn.effects if isinstance(effect, EntryWritten)]
+        self.notes += [effect.id for effect in turn.effects if isinstance(effect, Note)]
+        for effect in written:
+            if self.is_refusing:
+                self.step(Replied(effect.purpose, RequestError("the store takes nothing")))
+            else:
+                here = [one for one in self.changes.values() if one.key == effect.key]
+                number = max((one.number[0] for one in self.changes.values()), default=0) + 1
+                replaced = frozenset(one.number for one in here)
+                self.hear([Written((number, self.name), effect.key, effect.value, replaced)])
+        self.owners.check()
+        return written
+
+    def step(self, what: ServiceInput) -> list[EntryWritten]:
+        return self.do(lambda owners, turn: owners.step(turn, what))
+
+    def hear(self, changes: Collection[Written]) -> None:
+        """What others wrote."""
+        new = [one for one in changes if one.number not in self.changes]
+        self.changes.update({one.number: one for one in new})
+        gone = {number for one in self.changes.values() for number in one.replaces}
+        for key in sorted({one.key for one in new}):
+            left = [one for one in self.changes.values() if one.key == key and one.number not in gone]
+            left.sort(key=lambda one: one.number, reverse=True)
+            self.entries.found[key] = tuple([one.value for one in left])
+            self.step(EntryChanged(key))
+
+    def alive(self, *names: NodeName) -> None:
+        """Who seems alive besides."""
+        self.nodes.alive = frozenset(names)
+        self.step(NodesChanged())
+
+    def lives(self, **lives: int) -> None:
+        """In which lives nodes are."""
+        self.nodes.lives = {**self.nodes.lives, **{NodeName(name): life for name, life in lives.items()}}
+        self.step(NodesChanged())
+
+    def pass_ms(self, ms: int) -> int:
+        """Time passes; how many entries are written."""
+        count, end_ms = 0, self.now_ms + ms
+        while self.now_ms < end_ms:
+            wake_ms = self.owners.wake_ms()
+            self.now_ms = end_ms if wake_ms is None else min(max(wake_ms, self.now_ms + 1), end_ms)
+            count += len(self.do(lambda owners, turn: owners.step(turn, NodesChanged())))
+        return count
+
+    def put(self, topic: str = "t") -> TopicView:
+        """A client puts a message into a topic here: as the owner, this node has a copy from then on."""
+        found = list[TopicView]()
+        self.do(lambda owners, turn: found.append(owners.begin_topic(turn, topic)))
+        self.copies.ids |= found[0].ids
+        return found[0]
+
+    def view(self, topic: str = "t") -> TopicView:
+        found = self.owners.view(topic)
+        assert found is not None
+        return found
+
+
+def met(*nodes: TopicNode) -> None:
+    """Each hears all that the others have."""
+    while True:
+        every = {number: one for node in nodes for number, one in node.changes.items()}
+        if all(node.changes.keys() == every.keys() for node in nodes):
+            return
+        for node in nodes:
+            node.hear([*every.values()])
+
+
+def fleet(*names: NodeName, **settings: int | bool) -> list[TopicNode]:
+    """Nodes that know each other, and keep topics."""
+    return [TopicNode(name, names, **settings) for name in names]
+
+
+def entries_of(node: TopicNode, topic: str = "t") -> Iterator[bytes | None]:
+    """All versions there."""
+    return iter(node.entries.versions(topic_key(topic)))

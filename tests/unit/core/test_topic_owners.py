@@ -1,0 +1,448 @@
+"""Who owns a topic: where it begins, who takes over, and what is said about what an owner may lack.
+
+Knows: nodes whose stores hear of each other when a test says so.  Does not know copies or leases.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.core.ground.node_calls import NodesSilent
+from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
+from distkv.core.topics.topic_servers import SERVE, SILENT_MS
+from distkv.errors import NotReadyError
+from distkv.wire.topic_entries import Holder, TopicEntry, read_entry, read_server, server_key, topic_key
+from distkv.wire.topic_requests import TopicSet
+from distkv.wire.values import pack_value
+from tests.service_steps import LIFE
+from tests.topic_nodes import A, B, C, D, TopicNode, Written, entries_of, fleet, met
+
+ANEW = LIFE + 1
+
+
+def only_entry(node: TopicNode, topic: str = "t") -> TopicEntry:
+    (value,) = entries_of(node, topic)
+    assert value is not None
+    return read_entry(value)
+
+
+def begun() -> list[TopicNode]:
+    """Three nodes; `a` owns the topic, and `b` follows."""
+    a, b, c = fleet(A, B, C)
+    a.put()
+    met(a, b, c)
+    b.copies.ids |= b.view().ids
+    return [a, b, c]
+
+
+# -- a topic begins
+
+
+def test_topic_without_an_entry_goes_to_the_server_with_the_fewest() -> None:
+    nodes = fleet(A, B, C)
+    a, b, _ = nodes
+    assert [node.owners.server_for("t") for node in nodes] == [A, A, A]
+    a.put("one")
+    b.put("two")
+    met(*nodes)
+    assert [node.owners.server_for("u") for node in nodes] == [C, C, C]
+
+
+def test_topic_that_begins_has_an_owner_and_followers_behind_it() -> None:
+    a, b, c = fleet(A, B, C)
+    b.put()
+    view = b.view()
+    assert (view.owner, view.followers, view.lacking, view.is_lost) == (B, (C,), (), False)
+    assert b.owners.is_mine("t")
+    met(a, b, c)
+    assert a.view() == b.view()
+
+
+def test_ring_of_names_goes_on_with_the_first() -> None:
+    *_, c = fleet(A, B, C, replicas=3)
+    c.put()
+    assert c.view().followers == (A, B)
+
+
+def test_fewer_servers_are_enough_to_begin() -> None:
+    a, *_ = fleet(A, B, C)
+    a.alive()
+    a.put()
+    assert a.view().followers == ()
+    assert a.owners.wanted_copies("t") == 1
+
+
+def test_choice_stays_while_other_topics_begin() -> None:
+    a, b, c = fleet(A, B, C)
+    assert c.owners.server_for("t") == A
+    a.put("other")
+    met(a, b, c)
+    assert c.owners.server_for("t") == A
+    assert c.owners.server_for("new") == B
+
+
+def test_server_has_its_entry_before_it_keeps_its_first_topic() -> None:
+    a, b, c = fleet(A, B, C)
+    assert a.owners.keepers() == frozenset()
+    written = a.do(lambda owners, turn: owners.begin_topic(turn, "t"))
+    assert [one.key for one in written] == [server_key(A), topic_key("t")]
+    assert read_server(written[0].value or b"") == LIFE
+    met(a, b, c)
+    assert c.owners.keepers() == {A, B}, "and a follower as soon as it is one"
+
+
+def test_second_topic_needs_no_entry_of_the_server() -> None:
+    a, *_ = fleet(A, B)
+    a.put()
+    assert [one.key for one in a.do(lambda owners, turn: owners.begin_topic(turn, "u"))] == [topic_key("u")]
+
+
+def test_node_that_announces_that_it_keeps_no_topics_is_given_none() -> None:
+    a, b, _ = fleet(A, B, C)
+    b.fields.found[A] = {SERVE: False}
+    assert b.owners.server_for("t") == B
+    b.put()
+    assert b.view().followers == (C,)
+    assert a.owners.may_begin("u")
+
+
+def test_node_that_is_set_to_keep_none_begins_none() -> None:
+    a = TopicNode(A, (A, B), serve=False)
+    assert not a.owners.may_begin("t")
+    assert a.owners.server_for("t") == B
+    a.alive()
+    assert isinstance(a.owners.server_for("t"), NotReadyError)
+
+
+def test_two_proxies_at_one_instant_make_one_topic_of_it() -> None:
+    a, b, c = fleet(A, B, C)
+    b.put()
+    a.put()
+    met(a, b, c)
+    assert {node.view().owner for node in (a, b, c)} == {A}
+    assert all(len(node.view().ids) == 2 for node in (a, b, c))
+    assert not b.owners.is_mine("t")
+    assert a.view().lacking == (B, C), "one of them is to be joined"
+
+
+def test_owner_closes_the_other_versions_with_its_next_write() -> None:
+    a, b, c = fleet(A, B, C)
+    b.put()
+    a.put()
+    met(a, b, c)
+    assert len([*entries_of(c)]) == 2
+    a.pass_ms(2000)
+    met(a, b, c)
+    assert only_entry(c) == c.view().entry
+    assert [node.pass_ms(5000) for node in (a, b, c)] == [0, 0, 0]
+
+
+# -- who takes over
+
+
+def test_follower_takes_over_only_when_the_promise_is_over() -> None:
+    a, b, c = begun()
+    b.alive(C)
+    b.do(lambda owners, _: owners.want("t"))
+    assert b.pass_ms(5000) == 0
+    assert not b.owners.may_begin("t")
+    b.leases.over.add(A)
+    b.do(lambda owners, _: owners.want("t"))
+    assert b.pass_ms(1000) > 0
+    assert (b.view().owner, b.view().followers, b.view().lacking) == (B, (C,), ())
+    assert b.leases.taken == [("t", A)]
+    met(a, b, c)
+    assert not a.owners.is_mine("t")
+
+
+def test_nobody_waits_so_it_is_taken_over_later() -> None:
+    _, b, _ = begun()
+    b.alive(C)
+    b.leases.over.add(A)
+    assert b.pass_ms(AWAY_MS - 1000) == 0
+    b.pass_ms(3000)
+    assert b.view().owner == B
+
+
+def test_owner_that_hangs_is_no_reason_to_ask_it_for_ever() -> None:
+    _, b, c = begun()
+    c.step(NodesSilent(frozenset({A})))
+    assert c.owners.server_for("t") == B
+    assert b.owners.server_for("t") == A, "its promise is not over"
+    b.leases.over.add(A)
+    assert b.owners.server_for("t") == B
+    c.now_ms += SILENT_MS
+    c.step(NodesSilent(frozenset()))
+    assert c.owners.server_for("t") == A
+
+
+def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
+    _, b, _ = begun()
+    b.copies.whole = False
+    b.leases.over.add(A)
+    b.alive(C)
+    b.put()
+    assert (b.view().owner, b.view().lacking) == (B, (A,))
+    assert b.view().entry.lacks == ((Holder(A, LIFE),),)
+
+
+def test_node_that_holds_nothing_begins_when_no_holder_is_reached() -> None:
+    a, _, c = begun()
+    c.alive(B)
+    assert not c.owners.may_begin("t")
+    c.alive()
+    assert c.owners.may_begin("t")
+    assert c.owners.server_for("t") == C
+    c.put()
+    assert (c.view().owner, c.view().lacking, c.view().ids) == (C, (A, B), a.view().ids)
+    assert c.leases.taken == [("t", A), ("t", B)]
+
+
+def test_what_was_joined_is_lacked_no_more() -> None:
+    _, _, c = begun()
+    c.alive()
+    c.put()
+    c.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=True))
+    assert c.view().lacking == ()
+    assert only_entry(c).lacks == ()
+
+
+def test_holders_that_are_not_whole_are_all_to_be_joined() -> None:
+    _, _, c = begun()
+    c.alive()
+    c.put()
+    c.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=False))
+    assert c.view().lacking == (A,)
+    c.do(lambda owners, turn: owners.joined(turn, "t", A, is_whole=False))
+    assert c.view().lacking == ()
+
+
+def test_who_is_not_the_owner_has_joined_nothing() -> None:
+    _, b, c = begun()
+    c.alive()
+    c.put()
+    b.hear([*c.changes.values()])
+    assert b.do(lambda owners, turn: owners.joined(turn, "t", A, is_whole=True)) == []
+    assert b.view().lacking == (A, B)
+
+
+def test_nothing_is_taken_when_there_is_no_room_to_keep_that() -> None:
+    _, b, _ = begun()
+    b.leases.over.add(A)
+    b.leases.is_full = True
+    b.alive(C)
+    b.do(lambda owners, _: owners.want("t"))
+    assert b.pass_ms(1000) == 0
+    assert "topic_not_taken" in b.notes
+    assert not b.owners.is_mine("t")
+
+
+# -- silent followers
+
+
+def test_silent_follower_is_replaced() -> None:
+    a, *_ = begun()
+    a.leases.silent.add(B)
+    a.pass_ms(2000)
+    assert a.view().followers == (C,)
+    assert a.leases.taken == [("t", B)]
+
+
+def test_owner_goes_on_alone_where_there_is_nobody_else() -> None:
+    a, b = fleet(A, B)
+    a.put()
+    a.leases.silent.add(B)
+    a.alive()
+    a.pass_ms(2000)
+    assert a.view().followers == ()
+    a.leases.silent.clear()
+    a.alive(B)
+    a.pass_ms(SILENT_MS + 2000)
+    assert a.view().followers == (B,)
+    assert b.owners.view("t") is None
+
+
+def test_more_copies_that_are_wanted_bring_more_followers() -> None:
+    a, *_ = begun()
+    a.do(lambda owners, turn: owners.set_settings(turn, TopicSet(0, "t", min_replicas=3, keep_bytes=5)))
+    a.pass_ms(2000)
+    view = a.view()
+    assert (view.followers, view.min_replicas, view.keep_s, view.keep_bytes) == ((B, C), 3, 0.0, 5)
+
+
+def test_many_topics_are_mended_some_at_a_time() -> None:
+    a, *_ = fleet(A, B, C)
+    for number in range(3 * WRITES_MAX):
+        a.put(f"t{number}")
+    a.leases.silent.add(B)
+    assert 0 < a.pass_ms(1000) <= 2 * WRITES_MAX
+    a.pass_ms(5000)
+    assert {a.view(name).followers for name in a.owners.owned()} == {(C,)}
+
+
+# -- lost disks, and nodes that are gone
+
+
+def test_owner_whose_disk_is_lost_owns_nothing() -> None:
+    _, b, c = begun()
+    for node in (b, c):
+        node.lives(a=ANEW)
+    assert (c.view().owner, c.view().holders, c.owners.server_for("t")) == (None, (B,), B)
+    b.pass_ms(2000)
+    assert (b.view().owner, b.view().lacking) == (B, ())
+
+
+def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
+    a, _, c = begun()
+    before = c.view().ids
+    c.lives(a=ANEW, b=ANEW)
+    assert (c.view().is_lost, c.view().owner, c.owners.may_begin("t")) == (True, None, True)
+    c.put()
+    view = c.view()
+    assert (view.owner, view.is_lost, view.lacking) == (C, True, ())
+    assert view.ids.isdisjoint(before)
+    assert a.owners.is_mine("t"), "it has not heard of that"
+
+
+def test_old_disk_in_a_new_life_is_better_than_none() -> None:
+    a, *_ = begun()
+    a.copies.ids |= a.view().ids
+    ids, a.life = a.view().ids, ANEW
+    a.lives(a=ANEW, b=ANEW)
+    a.begin()
+    a.pass_ms(2000)
+    assert (a.view().owner, a.view().ids) == (A, ids)
+    assert only_entry(a).owner == Holder(A, ANEW)
+
+
+def test_who_is_retired_is_waited_for_no_more() -> None:
+    _, _, c = begun()
+    c.alive()
+    c.put()
+    c.lives(a=ANEW)
+    assert c.view().lacking == (B,)
+    c.nodes.registered -= {B}
+    c.alive()
+    assert c.view().lacking == ()
+    c.pass_ms(2000)
+    assert only_entry(c).lacks == ()
+
+
+def test_owner_without_its_copy_lacks_what_its_followers_have() -> None:
+    a, *_ = begun()
+    a.copies.ids.clear()
+    a.begin()
+    assert (a.view().owner, a.view().lacking, a.view().is_lost) == (A, (B,), False)
+
+
+def test_owner_alone_without_its_copy_says_that_it_is_lost() -> None:
+    (a,) = fleet(A)
+    a.put()
+    a.copies.ids.clear()
+    a.begin()
+    assert (a.view().owner, a.view().is_lost) == (A, True)
+
+
+# -- dropped
+
+
+def test_dropped_topic_is_none_and_its_ids_are_known() -> None:
+    a, b, c = begun()
+    ids = a.view().ids
+    a.do(lambda owners, turn: owners.drop(turn, "t"))
+    met(a, b, c)
+    assert [node.owners.view("t") for node in (a, b, c)] == [None] * 3
+    assert [node.owners.dropped("t") for node in (a, b, c)] == [ids] * 3
+    a.do(lambda owners, turn: owners.forget_dropped(turn, "t"))
+    met(a, b, c)
+    assert [*entries_of(c)] == [None]
+    assert c.owners.dropped("t") == frozenset()
+
+
+def test_topic_that_begins_where_one_was_dropped_is_another_one() -> None:
+    a, *_ = begun()
+    ids = a.view().ids
+    a.do(lambda owners, turn: owners.drop(turn, "t"))
+    a.put()
+    assert a.view().ids.isdisjoint(ids)
+    assert a.owners.dropped("t") == ids
+    a.do(lambda owners, turn: owners.forget_dropped(turn, "t"))
+    assert a.owners.dropped("t") == frozenset()
+    assert a.owners.is_mine("t")
+
+
+def test_write_of_a_holder_that_did_not_know_of_the_drop_keeps_the_topic() -> None:
+    a, b, c = begun()
+    ids = a.view().ids
+    a.do(lambda owners, turn: owners.drop(turn, "t"))
+    b.leases.over.add(A)
+    b.alive()
+    b.put()
+    met(a, b, c)
+    assert {node.view().owner for node in (a, b, c)} == {B}
+    assert (c.view().ids, c.owners.dropped("t")) == (ids, frozenset())
+
+
+# -- what cannot be read
+
+
+@pytest.mark.parametrize("value", [b"\xc0", b"\x80", pack_value({"owner": ["a", 7]}), pack_value("text")])
+def test_entry_that_nobody_can_read_costs_its_topic_and_no_other(value: bytes) -> None:
+    a, *_ = begun()
+    a.hear([Written((99, "x"), topic_key("bad"), value, frozenset())])
+    assert "topic_entry_bad" in a.notes
+    assert isinstance(a.owners.server_for("bad"), NotReadyError)
+    assert not a.owners.may_begin("bad")
+    assert a.owners.is_mine("t")
+    with pytest.raises(NotReadyError, match=r"the entry of the topic bad cannot be read here"):
+        a.put("bad")
+
+
+def test_version_that_can_be_read_counts_beside_one_that_cannot() -> None:
+    a, *_ = begun()
+    a.hear([Written((99, "x"), topic_key("t"), b"\xc0", frozenset())])
+    assert a.owners.is_mine("t")
+    a.pass_ms(2000)
+    assert only_entry(a) == a.view().entry
+
+
+def test_entries_that_are_no_topic_or_server_are_passed_over() -> None:
+    a, *_ = begun()
+    for number, key in enumerate(("", "topic", "other\0x", "topic\0a\x07", "server\0not a name"), 90):
+        a.hear([Written((number, "x"), key, pack_value({"life": 1}), frozenset())])
+    a.hear([Written((99, "x"), server_key(D), pack_value("text"), frozenset())])
+    assert a.owners.names() == ["t"]
+    assert "topic_server_bad" in a.notes
+    assert D not in a.owners.keepers()
+
+
+def test_write_that_the_store_refuses_is_made_again() -> None:
+    a, *_ = fleet(A, B)
+    a.is_refusing = True
+    a.put()
+    assert [*entries_of(a)] == []
+    assert a.owners.is_mine("t"), "what was stored meanwhile belongs to this topic"
+    a.is_refusing = False
+    a.pass_ms(2000)
+    assert only_entry(a) == a.view().entry
+
+
+# -- for leases
+
+
+def test_leases_are_needed_of_followers_and_owners_that_are_quiet_are_asked() -> None:
+    a, b, c = begun()
+    assert (a.owners.needed(), b.owners.needed()) == ({B}, frozenset())
+    assert (a.owners.peers(), b.owners.peers()) == ({B}, frozenset())
+    assert (b.owners.suspects(), c.owners.suspects()) == ({A}, frozenset())
+
+
+def test_what_was_taken_is_known_when_the_store_shows_it() -> None:
+    a, b, c = begun()
+    assert not a.owners.knows_taken("t", B)
+    b.leases.over.add(A)
+    b.alive(C)
+    b.put()
+    a.hear([*b.changes.values()])
+    assert a.owners.knows_taken("t", B)
+    assert c.owners.knows_taken("t", B), "it is no topic of this node"
