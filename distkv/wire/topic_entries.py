@@ -39,6 +39,7 @@ class Holder(Declared, array_like=True, order=True):
     life: Life
 
 
+Naming: TypeAlias = Annotated[int, Bounds(ge=0, le=COUNTER_MAX)]
 Group: TypeAlias = Annotated[tuple[Holder, ...], Bounds(min_length=1, max_length=FOLLOWERS_MAX + 1)]
 
 
@@ -51,6 +52,8 @@ class TopicEntry(Declared, omit_defaults=True):
     """None: the topic is dropped."""
     followers: Annotated[tuple[Holder, ...], Bounds(max_length=FOLLOWERS_MAX)] = ()
     """In the order in which they take over."""
+    namings: Annotated[tuple[Naming, ...], Bounds(max_length=FOLLOWERS_MAX)] = ()
+    """Of each follower, drawn when it is named: who is named again has another one, and is to compare its copy anew."""
     lacks: Annotated[tuple[Group, ...], Bounds(max_length=GROUPS_MAX)] = ()
     """The owner may lack something that all of a group had: until it has joined one of each group."""
     min_replicas: Annotated[int, Bounds(ge=1, le=FOLLOWERS_MAX)] = 1
@@ -66,6 +69,8 @@ class TopicEntry(Declared, omit_defaults=True):
     def __post_init__(self) -> None:
         if (self.owner is None) != (not self.ids):
             raise ValueError("a topic has ids and an owner, or neither")
+        if len(self.namings) != len(self.followers):
+            raise ValueError("each follower has the number of its naming")
         if not self.ids and not self.dropped:
             raise ValueError("an entry names a topic, or what was dropped")
 

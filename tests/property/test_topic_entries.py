@@ -26,10 +26,10 @@ IDS = st.lists(st.sampled_from([f"{number:016x}" for number in range(4)]), min_s
     lambda some: tuple(sorted(some))
 )
 TOPICS_ = st.builds(
-    TopicEntry,
+    lambda followers, **fields: TopicEntry(followers=followers, namings=tuple(range(len(followers))), **fields),
+    followers=st.lists(HOLDERS, max_size=2, unique=True).map(tuple),
     ids=IDS,
     owner=HOLDERS,
-    followers=st.lists(HOLDERS, max_size=2, unique=True).map(tuple),
     lacks=st.lists(GROUPS, max_size=2).map(tuple),
     lost=st.booleans(),
 )

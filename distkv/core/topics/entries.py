@@ -57,6 +57,11 @@ class TopicView:
         """Who may have what the owner lacks."""
         return tuple(sorted({one.node for group in self.entry.lacks for one in group}))
 
+    def naming_of(self, node: NodeName) -> int | None:
+        """A number that is another each time that a follower is named; None: it is none."""
+        namings = zip(self.entry.followers, self.entry.namings, strict=True)
+        return next((number for one, number in namings if one.node == node), None)
+
     @property
     def min_replicas(self) -> int:
         return self.entry.min_replicas
@@ -109,7 +114,8 @@ def merged(
         return TopicEntry(dropped=_capped(dropped)) if dropped else None
     base = _base(topics, lives, taker)
     owner = taker or base.owner
-    followers = [one for one in base.followers if _has_disk(one, lives) and one != owner]
+    named = dict(zip(base.followers, base.namings, strict=True))
+    followers = [one for one in named if _has_disk(one, lives) and one != owner]
     lacks = [group for one in topics for group in one.lacks]
     lacks += [one.group for one in topics if owner not in one.group]
     if not is_whole and owner != base.owner:
@@ -118,7 +124,8 @@ def merged(
         base,
         ids=_capped(ids),
         owner=owner,
-        followers=tuple(dict.fromkeys(followers)),
+        followers=tuple(followers),
+        namings=tuple(map(named.__getitem__, followers)),
         lacks=pruned(lacks, lives, owner),
         lost=all(one.lost for one in topics),
         dropped=_capped(dropped),

@@ -12,6 +12,7 @@ topic that an owner may lack is named by the entry until it was joined.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final, Protocol
 
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput
@@ -31,6 +32,11 @@ from distkv.wire.topic_requests import TopicSet
 
 CHOSEN_MAX: Final = 10_000
 """Of so many topics without an entry it is remembered which server was chosen, so that all are asked of one."""
+
+
+UNFIT_MS: Final = 60_000
+"""So long a node is not asked again to follow a topic that it could not keep."""
+NAMINGS: Final = 1 << 48
 
 
 class Copies(Protocol):
@@ -58,6 +64,8 @@ class Owners:
         self._leases: Final = leases
         self._taking_over: Final = TakingOver(self, settings, leases)
         self._chosen: Final = dict[str, NodeName]()
+        self._unfit: Final = dict[tuple[str, NodeName], int]()
+        """Until when a node does not follow a topic, because it could not."""
         self._now_ms = now_ms
 
     @property
@@ -110,6 +118,15 @@ class Owners:
         """Of the owner of a topic."""
         view = self._known.view(name)
         return frozenset() if view is None else frozenset(view.followers)
+
+    def is_unreadable(self, name: str) -> bool:
+        """Whether there is an entry, and nobody here can read it."""
+        return name in self._known.unreadable
+
+    def naming_of(self, name: str) -> int | None:
+        """A number that is another each time that this node is named as a follower of a topic; None: it is none."""
+        view = self._known.view(name)
+        return None if view is None else view.naming_of(self._me.node)
 
     def dropped(self, name: str) -> frozenset[str]:
         """The ids of topics of this name of which nobody is to keep a copy."""
@@ -220,20 +237,26 @@ class Owners:
         for node in () if view is None or view.owner is None else (view.owner, *view.followers):
             if node != self._me.node and not self._stays(node, entry):
                 self._leases.took(turn, name, node)
-        return self._write(turn, name, self._filled(entry, {one for one in entry.followers if self.is_up(one.node)}))
+        kept = {one for one in entry.followers if self.is_up(one.node)}
+        return self._write(turn, name, self._filled(name, entry, kept))
 
     def mend(self, turn: ServiceTurn, name: str) -> bool:
-        """The owner writes what is to be written: other versions as one, followers that are there. Whether it did."""
+        """The owner writes what is to be written: other versions as one, followers that are there. Whether it did.
+
+        Raises:
+            RequestError: there is no room to keep who is left out.
+        """
         view = self._known.view(name)
         if view is None or view.owner != self._me.node:
             return False
-        entry = view.entry
-        kept = {one for one in entry.followers if not self._leases.is_silent(one.node, turn.boot_ms)}
-        for one in entry.followers:
-            if one not in kept:
-                self._servers.silent((one.node,), turn.boot_ms)
-                self._leases.took(turn, name, one.node)
-        filled = self._filled(entry, kept)
+        entry, now_ms = view.entry, turn.boot_ms
+        silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
+        unfit = {one for one in entry.followers if now_ms < self._unfit.get((name, one.node), now_ms)}
+        kept = {one for one in entry.followers if one not in silent and one not in unfit}
+        self._servers.silent((one.node for one in silent), now_ms)
+        for one in silent | unfit:
+            self._leases.took(turn, name, one.node)
+        filled = self._filled(name, entry, kept)
         if filled == entry and view.is_settled:
             return False
         self._write(turn, name, filled)
@@ -281,6 +304,14 @@ class Owners:
             turn.delete(topic_key(name), EntryWrite(name))
         elif view is not None and view.owner == self._me.node:
             self._write_if_other(turn, view, evolve(view.entry, dropped=()))
+
+    def replace_follower(self, name: str, node: NodeName) -> None:
+        """A follower of a topic of this node cannot keep it."""
+        gone = [key for key, until_ms in self._unfit.items() if until_ms <= self._now_ms]
+        for key in gone or list(self._unfit)[: len(self._unfit) >= CHOSEN_MAX]:
+            del self._unfit[key]
+        self._unfit[name, node] = self._now_ms + UNFIT_MS
+        self.want(name)
 
     def want(self, name: str) -> None:
         """A request waits for a topic: whoever is silent is to be replaced at once."""
@@ -375,16 +406,19 @@ class Owners:
         """Whether it follows the taker."""
         return self.is_up(node) and any(one.node == node for one in entry.followers)
 
-    def _filled(self, entry: TopicEntry, kept: Collection[Holder]) -> TopicEntry:
+    def _filled(self, name: str, entry: TopicEntry, kept: Collection[Holder]) -> TopicEntry:
         """With these of its followers, and as many more as there should be and are there."""
-        followers = [one for one in entry.followers if one in kept]
+        named = zip(entry.followers, entry.namings, strict=True)
+        followers = {one: number for one, number in named if one in kept}
         wanted = max(self._settings.replicas, entry.min_replicas) - 1
-        names = {self._me.node, *(one.node for one in followers)}
-        for node in self._servers.behind(self._me.node, self._now_ms, names) if len(followers) < wanted else ():
-            holder = self._known.holder(node)
-            if holder is not None and len(followers) < wanted:
-                followers.append(holder)
-        return evolve(entry, followers=tuple(followers))
+        if len(followers) < wanted:
+            unfit = {node for (topic, node), ms in self._unfit.items() if topic == name and self._now_ms < ms}
+            without = unfit | {self._me.node, *(one.node for one in followers)}
+            for node in islice(self._servers.behind(self._me.node, self._now_ms, without), wanted - len(followers)):
+                holder = self._known.holder(node)
+                if holder is not None:
+                    followers[holder] = int(self._rng.random() * NAMINGS)
+        return evolve(entry, followers=tuple(followers), namings=tuple(followers.values()))
 
     def _write_if_other(self, turn: ServiceTurn, view: TopicView, entry: TopicEntry) -> None:
         if entry != view.entry or not view.is_settled:

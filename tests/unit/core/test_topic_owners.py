@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ground.node_calls import NodesSilent
+from distkv.core.topics.owning import UNFIT_MS
 from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
 from distkv.core.topics.topic_servers import SERVE, SILENT_MS
 from distkv.errors import NotReadyError
@@ -246,6 +247,41 @@ def test_silent_follower_is_replaced() -> None:
     a.pass_ms(2000)
     assert a.view().followers == (C,)
     assert a.leases.taken == [("t", B)]
+
+
+def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for_a_while() -> None:
+    a, b, _ = begun()
+    a.do(lambda owners, _: owners.replace_follower("t", B))
+    a.pass_ms(2000)
+    assert (a.view().followers, a.leases.taken) == ((C,), [("t", B)])
+    a.leases.silent.add(C)
+    a.pass_ms(2000)
+    assert a.view().followers == ()
+    a.pass_ms(UNFIT_MS)
+    assert a.view().followers == (B,)
+    assert b.owners.is_up(A)
+
+
+def test_follower_that_is_named_again_sees_that() -> None:
+    a, b, _ = begun()
+    first = b.owners.naming_of("t")
+    assert first is not None
+    a.leases.silent.add(B)
+    a.pass_ms(2000)
+    a.leases.silent = {C}
+    a.pass_ms(SILENT_MS + 2000)
+    b.hear([*a.changes.values()])
+    assert b.view().followers == (B,)
+    assert b.owners.naming_of("t") not in (None, first)
+
+
+def test_follower_that_stays_has_the_number_of_its_naming() -> None:
+    a, b, _ = begun()
+    first = b.owners.naming_of("t")
+    a.do(lambda owners, turn: owners.set_settings(turn, TopicSet(0, "t", min_replicas=3)))
+    a.pass_ms(2000)
+    b.hear([*a.changes.values()])
+    assert (b.view().followers, b.owners.naming_of("t")) == ((B, C), first)
 
 
 def test_owner_goes_on_alone_where_there_is_nobody_else() -> None:
