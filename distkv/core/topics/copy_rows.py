@@ -69,6 +69,8 @@ class CopyRows:
             self._kept.notes.append((self.id, note, fields))
 
     def put(self, key: str, value: bytes | None) -> None:
+        """Change a row; behind all that changed before."""
+        self.changes.pop(key, None)
         self.changes[key] = value
         self._kept.changed[self.id] = self
 

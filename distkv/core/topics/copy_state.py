@@ -79,12 +79,18 @@ class CopyState:
         if state is None:
             state = self.producers[producer] = TopicProducer()
         is_new = state.sees(counter, row.floor, now_ms, self.settings.gaps_max)
-        differs = row.tag is not None and state.tag(counter, row.tag)
+        self.tag(producer, counter, row.tag, row.tag)
         arrival = self.messages.add(producer, counter, len(row.value) + MESSAGE_BYTES)
         if not is_new or counter <= self.claims.get(producer, 0):
             self.odd.append(arrival)
             self._trim_odd()
-        if differs:
+
+    def tag(self, producer: str, counter: int, tag: bytes | None, kept: bytes | None) -> None:
+        """A tag of a counter is known; `kept`: that in the row of its message."""
+        state = self.producers[producer]
+        if tag is not None:
+            state.tag(counter, tag)
+        if state.tags.get(counter, kept) != kept:
             self.producer_changed(producer)
 
     def message(self, producer: str, counter: int) -> MessageRow | None:
@@ -100,6 +106,9 @@ class CopyState:
             self.digests.remove(bucket, key, before)
         self.digests.add(bucket, key, packed)
         self.rows.put(key, packed)
+        arrival = self.messages.arrival_of(producer, counter)
+        if arrival is not None:
+            self.messages.resize(arrival, len(row.value) + MESSAGE_BYTES)
 
     def remove(self, counters: Mapping[str, Ranges]) -> None:
         """Messages go; that they came is known on."""
@@ -217,8 +226,9 @@ class CopyState:
         """Somebody has these; some may not have come here."""
         for producer, some in had.items():
             state = self.producers.get(producer)
-            if state is None or some.last() > state.seen.last():
-                self.claims[producer] = max(self.claims.get(producer, 0), some.last())
+            last = (some if state is None else some - state.seen).last()
+            if last > self.claims.get(producer, 0):
+                self.claims[producer] = last
 
     def remove_row(self, key: str) -> None:
         """A row goes that is no message's."""
@@ -261,12 +271,10 @@ class CopyState:
                 yield key, found[1]
 
     def _keys_of(self, bucket: int, rank: tuple[int, str]) -> Iterator[str]:
-        names = sorted(self.subscribers)
-        found = map(subscriber_key, names)
-        yield from (key for key in found if bucket_of_name(key) == bucket)
+        names = [name for name in sorted(self.subscribers) if bucket_of_name(name) == bucket]
+        yield from map(subscriber_key, names)
         for name in names:
-            keys = [done_key(name, producer) for producer in sorted(self.subscribers[name].done)]
-            yield from (key for key in keys if bucket_of_name(key) == bucket)
+            yield from (done_key(name, producer) for producer in sorted(self.subscribers[name].done))
         for producer in sorted(self.messages.producers()):
             if (_ORDER.find("m"), message_key(producer, COUNTER_MAX)) > rank:
                 counters = counters_of_bucket(producer, self.messages.counters(producer), bucket)
@@ -289,10 +297,10 @@ class CopyState:
         subscriber = self.subscribers.get(what.name)
         if subscriber is None:
             return None
+        bucket = bucket_of_name(what.name)
         if what.kind == "s":
-            return bucket_of_name(key), pack_sorted(subscriber.row())
-        done = subscriber.done.get(what.producer)
-        return (bucket_of_name(key), pack(subscriber.done_row(what.producer))) if done else None
+            return bucket, pack_sorted(subscriber.row())
+        return (bucket, pack(subscriber.done_row(what.producer))) if what.producer in subscriber.done else None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -28,7 +28,8 @@ _ALL: Final = (1 << 8 * SUM_BYTES) - 1
 
 
 def bucket_of_name(name: str) -> int:
-    """That of the row of a producer, and that of its first messages."""
+    """That of the row of a producer, and of its first messages; that of a subscriber, and of all it has done: these
+    mean something behind its row only."""
     return crc32(name.encode()) % BUCKETS
 
 

@@ -87,8 +87,7 @@ def _join_message(copy: CopyState, producer: str, counter: int, row: MessageRow,
     both = joined_message(mine, row)
     state = copy.producers[producer]
     state.floor = max(state.floor, both.floor)
-    if row.tag is not None and state.tag(counter, row.tag):
-        copy.producer_changed(producer)
+    copy.tag(producer, counter, row.tag, both.tag)
     if both == mine:
         return False
     copy.replace(producer, counter, both)

@@ -83,6 +83,14 @@ class Messages:
         of.add(counter, arrival)
         return arrival
 
+    def resize(self, arrival: int, size: int) -> None:
+        """One that is there has another size; this is rare, and slow."""
+        first = bisect_left(self._arrivals, arrival)
+        more = size - self._size(first)
+        if more:
+            self._ends[first:] = array("q", [end + more for end in self._ends[first:]])
+            self.bytes += more
+
     def remove(self, producer: str, begin: int, end: int) -> list[tuple[int, int]]:
         """Those of a producer with counters in [begin, end) go: the counter of each, and its arrival."""
         of = self._of.get(producer)

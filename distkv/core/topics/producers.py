@@ -55,19 +55,18 @@ class TopicProducer:
             self._wait(counter, now_ms)
         return is_new
 
-    def tag(self, counter: int, tag: bytes) -> bool:
-        """A tag of a counter is known; of two the lower one stays. Whether two differ."""
+    def tag(self, counter: int, tag: bytes) -> None:
+        """A tag of a counter is known; of two the lower one stays."""
         known = self.tags.get(counter)
         if known is not None:
             self.tags[counter] = min(known, tag)
-            return known != tag
+            return
         is_last = not self.tags or counter > next(reversed(self.tags))
         self.tags[counter] = tag
         if not is_last:
             self.tags = dict(sorted(self.tags.items()))
         if len(self.tags) > TAGS_MAX:
             del self.tags[next(iter(self.tags))]
-        return False
 
     def join(self, row: ProducerRow, gaps_max: int) -> bool:
         """Take over what another copy knows; whether that was new."""

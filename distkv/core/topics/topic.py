@@ -87,6 +87,10 @@ class Topic:
         """How many messages are here."""
         return len(self.copy.messages)
 
+    def __bool__(self) -> bool:
+        """A copy without messages is one, too."""
+        return True
+
     def add_ids(self, ids: Iterable[str]) -> None:
         """It is the same topic as that with these ids."""
         together = self.ids | frozenset(ids)
