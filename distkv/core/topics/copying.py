@@ -126,10 +126,10 @@ class Copying:
         followers: Collection[NodeName],
     ) -> int:
         """An operation has changed these rows, which are kept in this step: send them to these. Its number."""
-        self._last += 1
         topic = self._topics.setdefault(name, _TopicCopies())
-        topic.last = self._last
         self._look_at(turn, name, topic, followers)
+        self._last += 1
+        topic.last = self._last
         if followers:
             size = sum(size_of(key, value) for key, value in rows.items())
             is_kept = self._size + size <= QUEUE_BYTES_MAX

@@ -19,7 +19,7 @@ import attrs
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.ground.data import ServiceRows
-from distkv.core.ground.machine import ServiceInput
+from distkv.core.ground.machine import EntryChanged, ServiceInput
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.promises import Promises
@@ -139,6 +139,8 @@ class Leases:
         """Whatever the machine is told; whether it was for this."""
         self._look_at_the_time(turn)
         is_own = isinstance(what, Replied) and isinstance(what.purpose, LeasePurpose)
+        if isinstance(what, EntryChanged):
+            self._taken.look(turn)
         if isinstance(what, Replied) and isinstance(what.purpose, LeasePurpose):
             self._replied(turn, what.purpose, what.reply)
         if self._due_ms is not None and turn.boot_ms >= self._due_ms:
@@ -148,6 +150,7 @@ class Leases:
     def look(self, turn: ServiceTurn) -> None:
         """Others may be needed than before: call it when an entry or the nodes changed. Or it is time to ask."""
         self._look_at_the_time(turn)
+        self._taken.look(turn)
         now_ms, host = turn.boot_ms, self._host
         peers, suspects = frozenset(host.peers()), frozenset(host.suspects())
         self._owns = bool(peers)
@@ -158,10 +161,11 @@ class Leases:
         for node in sorted(wanted):
             if now_ms >= self._asked.get(node, now_ms - self._quarter_ms) + self._quarter_ms:
                 self._ask(turn, node)
-        for node in sorted(self._promises.due(suspects, now_ms)):
+        for node in sorted(self._promises.probe(suspects, now_ms)):
             purpose = LeasePurpose(node, now_ms, is_probe=True)
             turn.ask_node(node, pack(LeaseProbe()), purpose, patience_ms=self._settings.lease_ms)
-        self._due_ms = now_ms + self._quarter_ms if wanted or peers or suspects else None
+        is_busy = bool(wanted or peers or suspects) or self._promises.has_any(now_ms)
+        self._due_ms = now_ms + self._quarter_ms if is_busy else None
 
     def wake_ms(self) -> int | None:
         """When `step` has something to do."""
@@ -176,7 +180,7 @@ class Leases:
 
     def _look_at_the_time(self, turn: ServiceTurn) -> None:
         """A node that slept is asleep to what was done meanwhile."""
-        if turn.boot_ms - self._step_ms > self._settings.lease_ms // 2:
+        if self._slept(turn.boot_ms):
             for node, asked_ms in self._promises.woke():
                 turn.withdraw(LeasePurpose(node, asked_ms, is_probe=True))
             self._quiet.update(dict.fromkeys(self._quiet, turn.boot_ms))
@@ -184,8 +188,14 @@ class Leases:
                 self._awake_ms = turn.boot_ms
         self._step_ms = turn.boot_ms
 
+    def _slept(self, now_ms: int) -> bool:
+        """Whether this node did not wake when it should have."""
+        return now_ms - self._step_ms > self._settings.lease_ms // 2
+
     def _is_settled(self, now_ms: int) -> bool:
         """Whether the others had time to say what they took while this node slept."""
+        if self._slept(now_ms) and self._owns:
+            return False
         if now_ms >= self._awake_ms + self._settings.lease_ms:
             return True
         return all(self._given.get(node, -1) >= self._awake_ms for node in self._host.peers())

@@ -56,15 +56,21 @@ class Promises:
         """Whether topics of that node can be taken over."""
         return node in self._silent and now_ms >= self.until_ms(node)
 
+    def has_any(self, now_ms: int) -> bool:
+        """Whether somebody asked lately, who may be silent from now on."""
+        return any(until_ms + self._settings.lease_ms > now_ms for until_ms in self._until.values())
+
     # -- questions
 
-    def due(self, suspects: Collection[NodeName], now_ms: int) -> list[NodeName]:
-        """Which of some nodes that seem away are to be asked now whether they work."""
+    def probe(self, suspects: Collection[NodeName], now_ms: int) -> list[NodeName]:
+        """Which of some nodes that seem away are to be asked now whether they work: again and again, for a question may
+        get lost; the first one counts."""
         for node in [node for node in (*self._probes, *self._silent) if node not in suspects]:
             self._probes.pop(node, None)
             self._silent.pop(node, None)
-        due = [node for node in suspects if node not in self._probes and now_ms >= self.until_ms(node)]
-        self._probes.update(dict.fromkeys(due, now_ms))
+        due = [node for node in suspects if now_ms >= self.until_ms(node)]
+        for node in due:
+            self._probes.setdefault(node, now_ms)
         return due
 
     def unanswered(self, node: NodeName, asked_ms: int, now_ms: int) -> None:

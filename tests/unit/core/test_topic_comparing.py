@@ -1,0 +1,205 @@
+"""Copies are compared with those of their owners, until they are equal; who is not named gives what it has."""
+
+from __future__ import annotations
+
+import random
+
+from distkv.core.topics.compared_copy import PAGE_BYTES, page_of
+from distkv.core.topics.comparing import AGAIN_MS
+from distkv.model.event import NodeName
+from tests.topic_copies import A, B, C, CopyNode, Fleet, RowsCopy
+
+T = "news"
+SOON_MS = 3000
+
+
+def _fleet(*rows: tuple[NodeName, str]) -> Fleet:
+    """Nodes that have these rows on their disks, before anybody is named."""
+    fleet = Fleet(random.Random(1))
+    for me in (A, B, C):
+        fleet.add(me)
+    for me, key in rows:
+        node = fleet.nodes[me]
+        node.disk[f"m\x1f{T}\x1f{key}"] = key.encode()
+        node.crash()
+        node.start()
+    return fleet
+
+
+def _rows(node: CopyNode) -> set[str]:
+    return {*node.copies[T].rows} if T in node.copies else set()
+
+
+def test_follower_and_owner_get_what_they_lack() -> None:
+    fleet = _fleet((A, "one"), (B, "two"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert _rows(fleet.nodes[A]) == _rows(fleet.nodes[B]) == {"one", "two"}
+    assert fleet.nodes[B].comparing.is_whole(T)
+
+
+def test_rows_of_one_follower_come_to_the_others() -> None:
+    fleet = _fleet((A, "one"), (B, "two"), (C, "three"))
+    fleet.name(T, A, B, C)
+    fleet.pass_time(SOON_MS)
+    assert all(_rows(node) == {"one", "two", "three"} for node in fleet.nodes.values())
+
+
+def test_long_copies_are_exchanged_in_pages() -> None:
+    fleet = _fleet()
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    for at in range(30):
+        for node in (a, b):
+            node.disk[f"m\x1f{T}\x1f{node.me}{at}"] = bytes(PAGE_BYTES // 3)
+    for node in (a, b):
+        node.crash()
+        node.start()
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert a.copies[T].digest == b.copies[T].digest
+    assert len(_rows(a)) == 60
+
+
+def test_page_ends_before_it_is_too_long_and_the_next_goes_on_behind_it() -> None:
+    copy = RowsCopy(rows={f"k{at}": bytes(PAGE_BYTES // 2) for at in range(2000)})
+    bucket = next(at for at in range(256) if len([*copy.rows_of(at)]) > 2)
+    keys, after, more = list[str](), "", True
+    while more:
+        rows, more = page_of(copy, bucket, after)
+        assert len(rows) == 1
+        keys, after = [*keys, rows[0].key], rows[-1].key
+    assert keys == [key for key, _ in copy.rows_of(bucket)]
+
+
+def test_node_that_is_not_named_gives_what_it_has_and_lets_it_go() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert _rows(fleet.nodes[A]) == _rows(fleet.nodes[B]) == {"one", "two"}
+    assert _rows(fleet.nodes[C]) == set()
+
+
+def test_node_that_is_not_named_keeps_what_it_has_until_the_followers_have_it() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.disk_ms = 400
+    fleet.nodes[B].is_paused = True
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert _rows(fleet.nodes[C]) == {"two"}
+    assert not fleet.nodes[C].comparing.is_clean(T, A, fleet.nodes[A].comparing.start)
+    fleet.nodes[B].is_paused = False
+
+    def see() -> None:
+        if not _rows(fleet.nodes[C]):
+            assert fleet.nodes[B].on_disk(T, "two") is not None
+
+    fleet.pass_time(20 * SOON_MS, see)
+    assert _rows(fleet.nodes[C]) == set()
+
+
+def test_owner_is_told_who_is_joined_and_whether_it_was_whole() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, C)
+    fleet.pass_time(SOON_MS)
+    fleet.name(T, A)
+    fleet.pass_time(SOON_MS)
+    assert (T, C, True) in fleet.nodes[A].joins
+
+
+def test_copy_that_was_never_whole_is_joined_as_a_part() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, A)
+    fleet.pass_time(SOON_MS)
+    assert (T, C, False) in fleet.nodes[A].joins
+    assert (T, C, True) not in fleet.nodes[A].joins
+
+
+def test_copy_is_clean_towards_the_start_that_has_its_rows() -> None:
+    fleet = _fleet((A, "one"), (B, "two"))
+    fleet.name(T, A, B)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    assert not b.comparing.is_clean(T, A, a.comparing.start)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_clean(T, A, a.comparing.start)
+    assert not b.comparing.is_clean(T, A, a.comparing.start + 1)
+
+
+def test_copy_that_another_node_sent_to_is_clean_when_it_was_compared_again() -> None:
+    fleet = _fleet((A, "one"), (B, "two"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    turn = b.turn()
+    b.take_copy(turn, T, (), [("three", b"3")], C)
+    assert not b.comparing.is_clean(T, A, a.comparing.start)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_clean(T, A, a.comparing.start)
+    assert "three" in _rows(a)
+
+
+def test_disk_that_was_set_back_unnoticed_is_found_within_a_minute() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    b.copies[T].rows.clear()
+    fleet.pass_time(AGAIN_MS + SOON_MS)
+    assert _rows(a) == _rows(b) == {"one"}
+
+
+def test_follower_is_whole_after_a_restart_but_not_on_an_old_disk() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    b = fleet.nodes[B]
+    b.crash()
+    fleet.nodes[A].is_paused = True
+    b.start()
+    assert b.comparing.is_whole(T)
+    b.crash()
+    b.disk["\0old"] = b""
+    b.start()
+    assert not b.comparing.is_whole(T)
+
+
+def test_node_that_is_left_out_and_named_again_is_not_whole_before_it_compared() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    b = fleet.nodes[B]
+    fleet.name(T, A, C)
+    assert not b.comparing.is_whole(T)
+    fleet.name(T, A, B)
+    assert not b.comparing.is_whole(T)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)
+
+
+def test_owner_that_started_anew_is_compared_with_again() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    a.crash()
+    b.look(T)
+    a.start()
+    b.look(T)
+    assert not b.comparing.is_clean(T, A, a.comparing.start)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_clean(T, A, a.comparing.start)
+
+
+def test_many_copies_are_compared_a_few_at_a_time() -> None:
+    fleet = _fleet()
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    names = [f"t{at}" for at in range(50)]
+    for name in names:
+        a.disk[f"m\x1f{name}\x1fk"] = b"1"
+        b.disk[f"m\x1f{name}\x1fl"] = b"1"
+    for node in (a, b):
+        node.crash()
+        node.start()
+    for name in names:
+        fleet.name(name, A, B)
+    fleet.pass_time(10 * SOON_MS)
+    assert all(a.copies[name].digest == b.copies[name].digest for name in names)
