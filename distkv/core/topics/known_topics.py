@@ -130,6 +130,10 @@ class KnownTopics:
             found.append(self._refused[name])
         return Versions(tuple(found), is_stored)
 
+    def owners_of(self, name: str) -> frozenset[NodeName]:
+        """All that any version of an entry names as the owner."""
+        return frozenset(one.owner.node for one in self.versions(name).found if one.owner is not None)
+
     # -- what happens
 
     def changed(self, turn: ServiceTurn, key: str) -> str | None:

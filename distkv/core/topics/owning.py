@@ -211,7 +211,14 @@ class Owners:
         """Whether the store shows that `node` took a topic from this one, or that `node` is gone."""
         if not self.is_mine(name) or self._known.life_of(node) is None:
             return True
-        return any(one.owner is not None and one.owner.node == node for one in self._known.versions(name).found)
+        return node in self._known.owners_of(name)
+
+    def is_taken_back(self, name: str, node: NodeName) -> bool:
+        """Whether the store shows that a topic which this node took from `node` is that one's again, or that `node` is
+        gone."""
+        view = self._known.view(name)
+        is_theirs = view is not None and view.owner == node and self._me.node not in self._known.owners_of(name)
+        return is_theirs or self._known.life_of(node) is None
 
     # -- what this node decides
 

@@ -133,7 +133,8 @@ class TakingOver:
 
     def wake_ms(self) -> int | None:
         """When `step` has something to do."""
-        return self._look_ms if self._wanted or self._queue or next(self._owners.own_names(), None) else None
+        is_busy = self._wanted or self._queue or self._silent
+        return self._look_ms if is_busy or next(self._owners.own_names(), None) is not None else None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

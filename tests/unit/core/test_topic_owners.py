@@ -328,6 +328,16 @@ def test_owner_whose_disk_is_lost_owns_nothing() -> None:
     assert (b.view().owner, b.view().lacking) == (B, ())
 
 
+def test_owner_of_two_that_lost_its_disk_counts_no_more() -> None:
+    a, b, c = fleet(A, B, C)
+    b.put()
+    a.put()
+    met(a, b, c)
+    assert c.view().owner == A
+    c.lives(a=ANEW)
+    assert (c.view().owner, c.view().followers) == (B, (C,))
+
+
 def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
     a, _, c = begun()
     before = c.view().ids
@@ -482,3 +492,39 @@ def test_what_was_taken_is_known_when_the_store_shows_it() -> None:
     a.hear([*b.changes.values()])
     assert a.owners.knows_taken("t", B)
     assert c.owners.knows_taken("t", B), "it is no topic of this node"
+
+
+def test_what_was_taken_and_lost_again_is_known_when_the_store_shows_it() -> None:
+    a, b, _ = begun()
+    b.leases.over.add(A)
+    b.alive(C)
+    b.put()
+    assert not b.owners.is_taken_back("t", A)
+    a.do(lambda owners, turn: owners.set_settings(turn, TopicSet(0, "t", keep_bytes=5)))
+    b.hear([*a.changes.values()])
+    assert (b.view().owner, b.owners.is_taken_back("t", A)) == (A, False), "its version is still there"
+    a.hear([*b.changes.values()])
+    a.pass_ms(2000)
+    b.hear([*a.changes.values()])
+    assert b.owners.is_taken_back("t", A)
+
+
+def test_nothing_stays_taken_from_a_node_that_is_gone() -> None:
+    a, b, _ = begun()
+    b.leases.over.add(A)
+    b.alive(C)
+    b.put()
+    b.nodes.registered -= {A}
+    assert b.owners.is_taken_back("t", A)
+    a.nodes.registered -= {B}
+    assert a.owners.knows_taken("t", B)
+
+
+def test_silent_node_is_asked_first_again_when_its_time_is_over() -> None:
+    _, _, c = begun()
+    d = TopicNode(D, (A, B, C, D))
+    d.hear([*c.changes.values()])
+    d.step(NodesSilent(frozenset({A})))
+    assert d.owners.server_for("t") == B
+    d.pass_ms(SILENT_MS + 2000)
+    assert (d.owners.server_for("t"), d.owners.wake_ms()) == (A, None)
