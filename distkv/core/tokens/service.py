@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
+from distkv.core.ground.alarms import earliest
 from distkv.core.ground.calls import QuestionGone
 from distkv.core.ready import Rng
-from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.known_servers import KnownServers

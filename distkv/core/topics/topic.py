@@ -360,6 +360,10 @@ class Topic:
         change meanwhile."""
         return self._kept(self.copy.owed_by_any().gaps(0, up_to_arrival + 1))
 
+    def size_owed(self) -> int:
+        """Of the messages that at least one known subscriber is owed: their part of `held_bytes`."""
+        return self.copy.messages.bytes_of(self.copy.owed_by_any())
+
     def oldest(self) -> Iterator[KeptMessage]:
         """All messages, in the same way."""
         return self._kept(Ranges([(0, self.copy.messages.last + 1)]))

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from distkv.core.ground.alarms import Alarms
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.alarms import Alarms
 from distkv.core.tokens.effects import SlotWrite
 from distkv.core.tokens.serving.part import TokenPart
 from distkv.core.tokens.serving.served_token import Grant, ServedToken, WaitingSession

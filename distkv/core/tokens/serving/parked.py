@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from distkv.core.ground.alarms import earliest
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.alarms import earliest
 from distkv.model.invariant import must
 from distkv.wire.token_messages import TokenQuestion
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import attrs
 
+from distkv.core.ground.alarms import earliest
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, RequestError
 from distkv.model.event import NodeName

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias, assert_never
 
+from distkv.core.ground.alarms import earliest
 from distkv.core.ground.calls import CallKey
 from distkv.core.ground.part_changes import PartChanges
-from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.questions import Questions, ServerAnswered

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from distkv.core.ground.alarms import Alarms, earliest
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.alarms import Alarms, earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.serving.open_session import KeepWaiting, OpenedSession
 from distkv.core.tokens.serving.server_change import ServerChange
