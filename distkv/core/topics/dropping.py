@@ -46,7 +46,7 @@ class Dropping:
         view = self._entries.view(name)
         if view is None:
             raise NotFoundError(f"there is no topic {name!r}")
-        holders = {view.owner, *view.followers}
+        holders = {*view.followers} if view.owner is None else {view.owner, *view.followers}
         away = sorted((holders - self._nodes.alive - {self._me}) | {*view.lacking})
         if away and not force:
             raise AwayError(

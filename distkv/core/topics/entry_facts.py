@@ -21,7 +21,8 @@ class NamedTopic(Protocol):
         """Of all topics that became this one."""
 
     @property
-    def owner(self) -> NodeName: ...
+    def owner(self) -> NodeName | None:
+        """None: its node is gone, or lost its disk."""
 
     @property
     def followers(self) -> Iterable[NodeName]: ...
