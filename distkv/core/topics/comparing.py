@@ -284,6 +284,8 @@ class Comparing:
         elif owner is not None and not standing.is_named and name in self._whole:
             self._keep_whole(turn, name, WHOLE_BEFORE)
         self._end(turn, name)
+        if self._clean.get(name, (owner,))[0] != owner:  # whoever owns it may be told what that one never hears
+            del self._clean[name]
         if standing.is_alive:
             self._times.soon[name] = None
 

@@ -137,6 +137,18 @@ def test_copy_that_another_node_sent_to_is_clean_when_it_was_compared_again() ->
     assert "three" in _rows(a)
 
 
+def test_copy_is_not_clean_towards_an_owner_who_was_another_meanwhile() -> None:
+    fleet = _fleet((A, "one"), (B, "two"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    fleet.name(T, B, A)
+    fleet.name(T, A, B)
+    assert not b.comparing.is_clean(T, A, a.comparing.start)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_clean(T, A, a.comparing.start)
+
+
 def test_disk_that_was_set_back_unnoticed_is_found_within_a_minute() -> None:
     fleet = _fleet((A, "one"), (B, "one"))
     fleet.name(T, A, B)
