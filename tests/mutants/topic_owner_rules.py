@@ -100,7 +100,7 @@ TOPIC_OWNER_RULES = (
         "taken-without-a-word",
         "who is left out of an entry is told",
         "core/topics/owning.py",
-        "            if node != self._me.node and not self._stays(node, entry):\n                self._leases.took",
+        "            if node != self.me and not self._stays(node, entry):\n                self._leases.took",
         "            if False:\n                self._leases.took",
         OWNERS,
     ),
@@ -125,7 +125,7 @@ TOPIC_OWNER_RULES = (
         "a server has its entry before it keeps its first topic",
         "core/topics/owning.py",
         "    def _write(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView:\n"
-        "        self._servers.register(turn)\n",
+        "        self._servers.register(turn, self._known.me.life)\n",
         "    def _write(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView:\n",
         OWNERS,
     ),

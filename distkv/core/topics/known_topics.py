@@ -70,7 +70,8 @@ class KnownTopics:
 
     @property
     def me(self) -> Holder:
-        return Holder(self._ground.me, self._ground.life)
+        """This node. It may begin another life while it runs, with its disk as it is."""
+        return Holder(self._ground.me, self.life_of(self._ground.me) or 0)
 
     def begin(self, turn: ServiceTurn) -> None:
         for key in self._ground.entries.all_keys(TOPIC):
@@ -108,7 +109,8 @@ class KnownTopics:
 
     def life_of(self, node: NodeName) -> int | None:
         """The life in which it is registered; None: it is not."""
-        return self._ground.life if node == self._ground.me else self._ground.nodes.life_of(node)
+        life = self._ground.nodes.life_of(node)
+        return self._ground.life if life is None and node == self._ground.me else life
 
     def holder(self, node: NodeName) -> Holder | None:
         """A node in its present life."""

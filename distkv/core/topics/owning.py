@@ -56,7 +56,7 @@ class Owners:
         self, settings: TopicSettings, ground: ServiceGround, leases: TakenLeases, copies: Copies, rng: Rng, now_ms: int
     ) -> None:
         self._settings: Final = settings
-        self._me: Final = Holder(ground.me, ground.life)
+        self.me: Final = ground.me
         self._copies: Final = copies
         self._rng: Final = rng
         self._known: Final = KnownTopics(ground)
@@ -68,18 +68,13 @@ class Owners:
         """Until when a node does not follow a topic, because it could not."""
         self._now_ms = now_ms
 
-    @property
-    def me(self) -> NodeName:
-        """This node."""
-        return self._me.node
-
     def begin(self, turn: ServiceTurn) -> None:
         """The machine begins: look at all that is there. Copies are known already."""
         self._now_ms = turn.boot_ms
         self._servers.begin(turn)
         self._known.begin(turn)
-        if self._known.count(self._me.node) or self._known.followed():
-            self._servers.register(turn)
+        if self._known.count(self.me) or self._known.followed():
+            self._servers.register(turn, self._known.me.life)
         for name in self.owned():
             view = self._known.view(name)
             if view is not None and not self._copies.has(name, view.ids):
@@ -107,12 +102,12 @@ class Owners:
     def is_mine(self, name: str) -> bool:
         """Whether this node owns a topic."""
         view = self._known.view(name)
-        return view is not None and view.owner == self._me.node
+        return view is not None and view.owner == self.me
 
     def follows(self, name: str) -> bool:
         """Whether it is a follower of the owner."""
         view = self._known.view(name)
-        return view is not None and view.owner != self._me.node and self._me.node in view.followers
+        return view is not None and view.owner != self.me and self.me in view.followers
 
     def followers(self, name: str) -> frozenset[NodeName]:
         """Of the owner of a topic."""
@@ -126,7 +121,7 @@ class Owners:
     def naming_of(self, name: str) -> int | None:
         """A number that is another each time that this node is named as a follower of a topic; None: it is none."""
         view = self._known.view(name)
-        return None if view is None else view.naming_of(self._me.node)
+        return None if view is None else view.naming_of(self.me)
 
     def dropped(self, name: str) -> frozenset[str]:
         """The ids of topics of this name of which nobody is to keep a copy."""
@@ -148,7 +143,7 @@ class Owners:
 
     def reachable_servers(self) -> frozenset[NodeName]:
         """Those servers that are up, but this node."""
-        return frozenset(self._servers.behind(self._me.node, self._now_ms, ()))
+        return frozenset(self._servers.behind(self.me, self._now_ms, ()))
 
     def wanted_copies(self, name: str) -> int:
         """On how many nodes an operation on a topic should be, as far as so many are there."""
@@ -181,12 +176,12 @@ class Owners:
         view = self._known.view(name)
         if view is None:
             return self._settings.serve and name not in self._known.unreadable
-        if view.owner == self._me.node:
+        if view.owner == self.me:
             return True
         for node in view.holders:
-            if node == self._me.node:
+            if node == self.me:
                 return True
-            may_follow = node != view.owner or self._me.node not in view.followers
+            may_follow = node != view.owner or self.me not in view.followers
             if self.is_alive(node) if may_follow else not self._leases.may_take_over(node, self._now_ms):
                 return False
         return self._settings.serve
@@ -199,8 +194,8 @@ class Owners:
 
     def peers(self) -> frozenset[NodeName]:
         """All others that keep topics, if this node owns one."""
-        owns = self._known.count(self._me.node) > 0
-        return self.keepers() - {self._me.node} if owns else frozenset()
+        owns = self._known.count(self.me) > 0
+        return self.keepers() - {self.me} if owns else frozenset()
 
     def suspects(self) -> frozenset[NodeName]:
         """The owners of topics that this node follows, which seem away."""
@@ -217,7 +212,7 @@ class Owners:
         """Whether the store shows that a topic which this node took from `node` is that one's again, or that `node` is
         gone."""
         view = self._known.view(name)
-        is_theirs = view is not None and view.owner == node and self._me.node not in self._known.owners_of(name)
+        is_theirs = view is not None and view.owner == node and self.me not in self._known.owners_of(name)
         return is_theirs or self._known.life_of(node) is None
 
     # -- what this node decides
@@ -231,18 +226,18 @@ class Owners:
         """
         self._now_ms = turn.boot_ms
         view = self._known.view(name)
-        if view is not None and view.owner == self._me.node:
+        if view is not None and view.owner == self.me:
             return view
         versions = self._known.versions(name)
         if versions.is_unreadable:
             raise _unreadable(name)
-        entry = merged(versions.found, self._known.life_of, self._me, is_whole=self._copies.is_whole(name))
+        entry = merged(versions.found, self._known.life_of, self._known.me, is_whole=self._copies.is_whole(name))
         if view is None or entry is None:
-            entry = TopicEntry((self._new_id(),), self._me, dropped=() if entry is None else entry.dropped)
+            entry = TopicEntry((self._new_id(),), self._known.me, dropped=() if entry is None else entry.dropped)
         elif not view.holders and not self._copies.has(name, view.ids):
             entry = evolve(entry, ids=(self._new_id(),), lost=True)
         for node in () if view is None or view.owner is None else (view.owner, *view.followers):
-            if node != self._me.node and not self._stays(node, entry):
+            if node != self.me and not self._stays(node, entry):
                 self._leases.took(turn, name, node)
         kept = {one for one in entry.followers if self.is_up(one.node)}
         return self._write(turn, name, self._filled(name, entry, kept))
@@ -254,7 +249,7 @@ class Owners:
             RequestError: there is no room to keep who is left out.
         """
         view = self._known.view(name)
-        if view is None or view.owner != self._me.node:
+        if view is None or view.owner != self.me:
             return False
         entry, now_ms = view.entry, turn.boot_ms
         silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
@@ -272,26 +267,26 @@ class Owners:
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
         """This owner has all of a node's copy; `is_whole`: which had all that its own owner had."""
         view, holder = self._known.view(name), self._known.holder(node)
-        if view is None or view.owner != self._me.node or holder is None:
+        if view is None or view.owner != self.me or holder is None:
             return
         groups = [group for group in view.entry.lacks if not (is_whole and holder in group)]
         left = [tuple(one for one in group if one != holder) for group in groups]
-        self._write_if_other(turn, view, evolve(view.entry, lacks=pruned(left, self._known.life_of, self._me)))
+        self._write_if_other(turn, view, evolve(view.entry, lacks=pruned(left, self._known.life_of, self._known.me)))
 
     def doubt(self, turn: ServiceTurn, name: str) -> None:
         """The owner's own copy is gone, or lacks rows: what its followers have is to be joined."""
         view = self._known.view(name)
-        if view is None or view.owner != self._me.node:
+        if view is None or view.owner != self.me:
             return
         entry = view.entry
-        lacks = pruned((*entry.lacks, entry.followers), self._known.life_of, self._me)
+        lacks = pruned((*entry.lacks, entry.followers), self._known.life_of, self._known.me)
         is_lost = not lacks and not self._copies.has(name, view.ids)
         self._write_if_other(turn, view, evolve(entry, lacks=lacks, lost=entry.lost or is_lost))
 
     def set_settings(self, turn: ServiceTurn, request: TopicSet) -> None:
         """The owner of a topic changes what it is kept by."""
         view = self._known.view(request.topic)
-        if view is not None and view.owner == self._me.node:
+        if view is not None and view.owner == self.me:
             asked = (request.min_replicas, request.keep_s, request.keep_bytes)
             here = (view.min_replicas, view.keep_s, view.keep_bytes)
             copies, keep_s, keep_bytes = (old if new is None else new for new, old in zip(asked, here, strict=True))
@@ -301,7 +296,7 @@ class Owners:
     def drop(self, turn: ServiceTurn, name: str) -> None:
         """The owner drops a topic: nobody is to keep a copy."""
         view = self._known.view(name)
-        if view is not None and view.owner == self._me.node:
+        if view is not None and view.owner == self.me:
             self._put(turn, name, TopicEntry(dropped=tuple(sorted({*view.entry.ids, *view.entry.dropped}))))
 
     def forget_dropped(self, turn: ServiceTurn, name: str) -> None:
@@ -309,7 +304,7 @@ class Owners:
         view = self._known.view(name)
         if view is None and self._known.dropped(name):
             turn.delete(topic_key(name), EntryWrite(name))
-        elif view is not None and view.owner == self._me.node:
+        elif view is not None and view.owner == self.me:
             self._write_if_other(turn, view, evolve(view.entry, dropped=()))
 
     def replace_follower(self, name: str, node: NodeName) -> None:
@@ -379,7 +374,7 @@ class Owners:
         self._chosen.pop(name, None)
         if name in self._known.of_me:
             if self.is_mine(name) or self.follows(name):
-                self._servers.register(turn)
+                self._servers.register(turn, self._known.me.life)
             self._taking_over.look_at(name)
 
     def _refused(self, turn: ServiceTurn, name: str, error: object) -> None:
@@ -420,8 +415,8 @@ class Owners:
         wanted = max(self._settings.replicas, entry.min_replicas) - 1
         if len(followers) < wanted:
             unfit = {node for (topic, node), ms in self._unfit.items() if topic == name and self._now_ms < ms}
-            without = unfit | {self._me.node, *(one.node for one in followers)}
-            for node in islice(self._servers.behind(self._me.node, self._now_ms, without), wanted - len(followers)):
+            without = unfit | {self.me, *(one.node for one in followers)}
+            for node in islice(self._servers.behind(self.me, self._now_ms, without), wanted - len(followers)):
                 holder = self._known.holder(node)
                 if holder is not None:
                     followers[holder] = int(self._rng.random() * NAMINGS)
@@ -432,7 +427,7 @@ class Owners:
             self._write(turn, view.name, entry)
 
     def _write(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView:
-        self._servers.register(turn)
+        self._servers.register(turn, self._known.me.life)
         view = self._put(turn, name, entry)
         if view is None:
             raise TypeError(f"{entry} is no topic")

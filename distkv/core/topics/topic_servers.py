@@ -44,8 +44,8 @@ class TopicServers:
         self._serve: Final = serve
         self._lives: Final = dict[NodeName, frozenset[int]]()
         """In which lives each node has kept topics."""
-        self._is_written = False
-        """Whether this node wrote its own entry."""
+        self._written: int | None = None
+        """The life of this node of which it wrote its entry since the start."""
         self._silent_until: Final = dict[NodeName, int]()
 
     def begin(self, turn: ServiceTurn) -> None:
@@ -88,15 +88,15 @@ class TopicServers:
 
     # -- what happens
 
-    def register(self, turn: ServiceTurn) -> None:
-        """This node is to keep a topic."""
-        if not self._is_written and self._ground.life not in self._lives.get(self._ground.me, ()):
-            self._is_written = True
-            turn.write(server_key(self._ground.me), pack(ServerEntry(self._ground.life)), EntryWrite())
+    def register(self, turn: ServiceTurn, life: int) -> None:
+        """This node is to keep a topic, in this life."""
+        if self._written != life and life not in self._lives.get(self._ground.me, ()):
+            self._written = life
+            turn.write(server_key(self._ground.me), pack(ServerEntry(life)), EntryWrite())
 
     def refused(self) -> None:
         """The store did not take that."""
-        self._is_written = False
+        self._written = None
 
     def changed(self, turn: ServiceTurn, key: str) -> None:
         """An entry is another."""

@@ -40,6 +40,7 @@ def begun() -> list[TopicNode]:
 
 
 def test_topic_without_an_entry_goes_to_the_server_with_the_fewest() -> None:
+    """TOPIC-3."""
     nodes = fleet(A, B, C)
     a, b, _ = nodes
     assert [node.owners.server_for("t") for node in nodes] == [A, A, A]
@@ -50,6 +51,7 @@ def test_topic_without_an_entry_goes_to_the_server_with_the_fewest() -> None:
 
 
 def test_topic_that_begins_has_an_owner_and_followers_behind_it() -> None:
+    """TOPIC-1, TOPIC-3."""
     a, b, c = fleet(A, B, C)
     b.put()
     view = b.view()
@@ -83,6 +85,7 @@ def test_choice_stays_while_other_topics_begin() -> None:
 
 
 def test_server_has_its_entry_before_it_keeps_its_first_topic() -> None:
+    """TOPIC-2."""
     a, b, c = fleet(A, B, C)
     assert a.owners.keepers() == frozenset()
     written = a.do(lambda owners, turn: owners.begin_topic(turn, "t"))
@@ -99,6 +102,7 @@ def test_second_topic_needs_no_entry_of_the_server() -> None:
 
 
 def test_node_that_announces_that_it_keeps_no_topics_is_given_none() -> None:
+    """TOPIC-2."""
     a, b, _ = fleet(A, B, C)
     b.fields.found[A] = {SERVE: False}
     assert b.owners.server_for("t") == B
@@ -116,6 +120,7 @@ def test_node_that_is_set_to_keep_none_begins_none() -> None:
 
 
 def test_two_proxies_at_one_instant_make_one_topic_of_it() -> None:
+    """TOPIC-4, TOPIC-5."""
     a, b, c = fleet(A, B, C)
     b.put()
     a.put()
@@ -127,6 +132,7 @@ def test_two_proxies_at_one_instant_make_one_topic_of_it() -> None:
 
 
 def test_owner_closes_the_other_versions_with_its_next_write() -> None:
+    """TOPIC-4."""
     a, b, c = fleet(A, B, C)
     b.put()
     a.put()
@@ -142,6 +148,7 @@ def test_owner_closes_the_other_versions_with_its_next_write() -> None:
 
 
 def test_follower_takes_over_only_when_the_promise_is_over() -> None:
+    """TOPIC-7, TOPIC-10."""
     a, b, c = begun()
     b.alive(C)
     b.do(lambda owners, _: owners.want("t"))
@@ -157,6 +164,7 @@ def test_follower_takes_over_only_when_the_promise_is_over() -> None:
 
 
 def test_nobody_waits_so_it_is_taken_over_later() -> None:
+    """TOPIC-16."""
     _, b, _ = begun()
     b.alive(C)
     b.leases.over.add(A)
@@ -166,6 +174,7 @@ def test_nobody_waits_so_it_is_taken_over_later() -> None:
 
 
 def test_owner_that_hangs_is_no_reason_to_ask_it_for_ever() -> None:
+    """TOPIC-6."""
     _, b, c = begun()
     c.step(NodesSilent(frozenset({A})))
     assert c.owners.server_for("t") == B
@@ -178,6 +187,7 @@ def test_owner_that_hangs_is_no_reason_to_ask_it_for_ever() -> None:
 
 
 def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
+    """TOPIC-7."""
     _, b, _ = begun()
     b.copies.whole = False
     b.leases.over.add(A)
@@ -188,6 +198,7 @@ def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
 
 
 def test_node_that_holds_nothing_begins_when_no_holder_is_reached() -> None:
+    """TOPIC-8."""
     a, _, c = begun()
     c.alive(B)
     assert not c.owners.may_begin("t")
@@ -200,6 +211,7 @@ def test_node_that_holds_nothing_begins_when_no_holder_is_reached() -> None:
 
 
 def test_what_was_joined_is_lacked_no_more() -> None:
+    """TOPIC-5."""
     _, _, c = begun()
     c.alive()
     c.put()
@@ -209,6 +221,7 @@ def test_what_was_joined_is_lacked_no_more() -> None:
 
 
 def test_holders_that_are_not_whole_are_all_to_be_joined() -> None:
+    """TOPIC-5."""
     _, _, c = begun()
     c.alive()
     c.put()
@@ -242,6 +255,7 @@ def test_nothing_is_taken_when_there_is_no_room_to_keep_that() -> None:
 
 
 def test_silent_follower_is_replaced() -> None:
+    """TOPIC-9, TOPIC-10."""
     a, *_ = begun()
     a.leases.silent.add(B)
     a.pass_ms(2000)
@@ -250,6 +264,7 @@ def test_silent_follower_is_replaced() -> None:
 
 
 def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for_a_while() -> None:
+    """TOPIC-9."""
     a, b, _ = begun()
     a.do(lambda owners, _: owners.replace_follower("t", B))
     a.pass_ms(2000)
@@ -263,6 +278,7 @@ def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for
 
 
 def test_follower_that_is_named_again_sees_that() -> None:
+    """TOPIC-11."""
     a, b, _ = begun()
     first = b.owners.naming_of("t")
     assert first is not None
@@ -307,6 +323,7 @@ def test_more_copies_that_are_wanted_bring_more_followers() -> None:
 
 
 def test_many_topics_are_mended_some_at_a_time() -> None:
+    """TOPIC-16."""
     a, *_ = fleet(A, B, C)
     for number in range(3 * WRITES_MAX):
         a.put(f"t{number}")
@@ -320,6 +337,7 @@ def test_many_topics_are_mended_some_at_a_time() -> None:
 
 
 def test_owner_whose_disk_is_lost_owns_nothing() -> None:
+    """TOPIC-1, TOPIC-7."""
     _, b, c = begun()
     for node in (b, c):
         node.lives(a=ANEW)
@@ -339,6 +357,7 @@ def test_owner_of_two_that_lost_its_disk_counts_no_more() -> None:
 
 
 def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
+    """TOPIC-12."""
     a, _, c = begun()
     before = c.view().ids
     c.lives(a=ANEW, b=ANEW)
@@ -351,6 +370,7 @@ def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
 
 
 def test_old_disk_in_a_new_life_is_better_than_none() -> None:
+    """TOPIC-12."""
     a, *_ = begun()
     a.copies.ids |= a.view().ids
     ids, a.life = a.view().ids, ANEW
@@ -361,7 +381,23 @@ def test_old_disk_in_a_new_life_is_better_than_none() -> None:
     assert only_entry(a).owner == Holder(A, ANEW)
 
 
+def test_owner_that_goes_on_in_a_new_life_with_its_disk_is_the_owner_again() -> None:
+    a, b = fleet(A, B)
+    a.alive()
+    a.put()
+    ids = a.view().ids
+    a.lives(a=ANEW)
+    assert not a.owners.is_mine("t")
+    a.pass_ms(2000)
+    assert (a.view().owner, a.view().ids, a.view().is_lost) == (A, ids, False)
+    b.lives(a=ANEW)
+    b.hear([*a.changes.values()])
+    assert b.view() == a.view()
+    assert b.owners.keepers() == {A}
+
+
 def test_who_is_retired_is_waited_for_no_more() -> None:
+    """TOPIC-5."""
     _, _, c = begun()
     c.alive()
     c.put()
@@ -375,6 +411,7 @@ def test_who_is_retired_is_waited_for_no_more() -> None:
 
 
 def test_owner_without_its_copy_lacks_what_its_followers_have() -> None:
+    """TOPIC-13."""
     a, *_ = begun()
     a.copies.ids.clear()
     a.begin()
@@ -406,6 +443,7 @@ def test_dropped_topic_is_none_and_its_ids_are_known() -> None:
 
 
 def test_topic_that_begins_where_one_was_dropped_is_another_one() -> None:
+    """TOPIC-14."""
     a, *_ = begun()
     ids = a.view().ids
     a.do(lambda owners, turn: owners.drop(turn, "t"))
@@ -418,6 +456,7 @@ def test_topic_that_begins_where_one_was_dropped_is_another_one() -> None:
 
 
 def test_write_of_a_holder_that_did_not_know_of_the_drop_keeps_the_topic() -> None:
+    """TOPIC-14."""
     a, b, c = begun()
     ids = a.view().ids
     a.do(lambda owners, turn: owners.drop(turn, "t"))
@@ -434,6 +473,7 @@ def test_write_of_a_holder_that_did_not_know_of_the_drop_keeps_the_topic() -> No
 
 @pytest.mark.parametrize("value", [b"\xc0", b"\x80", pack_value({"owner": ["a", 7]}), pack_value("text")])
 def test_entry_that_nobody_can_read_costs_its_topic_and_no_other(value: bytes) -> None:
+    """TOPIC-15."""
     a, *_ = begun()
     a.hear([Written((99, "x"), topic_key("bad"), value, frozenset())])
     assert "topic_entry_bad" in a.notes
