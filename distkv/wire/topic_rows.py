@@ -151,6 +151,11 @@ class RowKey:
 _PARTS: Final[Mapping[str, int]] = {"t": 1, "m": 3, "p": 2, "s": 2, "d": 3, "h": 2}
 
 
+def is_joined(key: str) -> bool:
+    """Whether other copies join such rows; the others are for one node."""
+    return key[0] in "mspd"
+
+
 def read_key(key: str) -> RowKey:
     """
     Raises:

@@ -374,6 +374,13 @@ class Topic:
             if row is not None:
                 yield KeptMessage(producer, counter, arrival, self.copy.messages.size_of(arrival), row.time)
 
+    def kept(self) -> dict[str, Ranges]:
+        """Per producer the counters of all messages that are here."""
+        found = dict[str, Ranges]()
+        for _, producer, counter in self.copy.messages.between(0, self.copy.messages.last + 1):
+            found.setdefault(producer, Ranges()).add(counter)
+        return found
+
     def forget(self, producer: str, counters: Iterable[int]) -> None:
         """Messages go; that they came stays known. Who is owed one is told that it is gone."""
         self.forget_all({producer: Ranges.from_ticks(sorted(counters))})

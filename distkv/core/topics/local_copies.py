@@ -1,0 +1,155 @@
+"""The copies of topics on this node, as the parts see them that own, lease, copy and compare.
+
+Knows: which copy is meant by a name and ids, what the entries say of it, and when its changes are kept.  Does not know
+what a row means, nor when anything is sent.
+
+Invariant: what changes in a copy is in the rows of the same step; of a topic that this node owns it is on its way to
+all followers that the entry names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+from distkv.core.ground.machine import ServiceGround
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.topics.compared_copy import SentRows
+from distkv.core.topics.comparing import Comparing
+from distkv.core.topics.copying import Copying
+from distkv.core.topics.owning import Owners
+from distkv.core.topics.topic import Topic
+from distkv.core.topics.topics import Topics
+from distkv.errors import NotFoundError
+from distkv.model.event import NodeName
+from distkv.wire.topic_rows import is_joined
+
+
+class CopyWaiter(Protocol):
+    """Who waits for copies."""
+
+    def copied(self, turn: ServiceTurn, target: object, copies: int) -> None:
+        """As `CopyHost.copied`."""
+
+
+class LocalCopies:
+    """Those of one node, since its machine began."""
+
+    def __init__(self, ground: ServiceGround, topics: Topics, waiter: CopyWaiter) -> None:
+        self._ground: Final = ground
+        self.topics: Final = topics
+        self._waiter: Final = waiter
+        self.copying: Final = Copying(self)
+        self.owners: Owners
+        self.comparing: Comparing
+        """Both are put here when they are made: each of them asks this."""
+
+    def flush(self, turn: ServiceTurn) -> Collection[str]:
+        """Keep what has changed, and send it to the followers; of which topics that is."""
+        changed = self.topics.keep(turn)
+        for name, (topic, rows) in changed.items():
+            if self.owners.is_mine(name):
+                joined = {key: value for key, value in rows.items() if is_joined(key)}
+                self.copying.send(turn, name, topic.ids, joined, self.owners.followers(name))
+        return changed.keys()
+
+    def current(self, name: str) -> Topic | None:
+        """The copy that has an id of the entry."""
+        view = self.owners.view(name)
+        return None if view is None else self.topics.find(name, view.ids)
+
+    def unite(self, turn: ServiceTurn, name: str) -> None:
+        """The entry of a topic is another one: copies of this node that it calls one topic become one."""
+        view, topic = self.owners.view(name), self.current(name)
+        if view is None or topic is None:
+            return
+        for other in self.topics.of(name):
+            if other is not topic and not other.ids.isdisjoint(view.ids):
+                self.topics.join_into(topic, other, turn.boot_ms)
+        if not topic.ids.issuperset(view.ids):
+            self.topics.add_ids(topic, view.ids)
+        if not view.lacking and self.owners.is_mine(name):
+            topic.unmark_all()
+
+    # -- what owners ask
+
+    def has(self, name: str, ids: Collection[str]) -> bool:
+        return self.topics.find(name, ids) is not None
+
+    def is_whole(self, name: str) -> bool:
+        return self.comparing.is_whole(name)
+
+    # -- LeaseHost
+
+    def needed(self) -> Collection[NodeName]:
+        return self.owners.needed()
+
+    def peers(self) -> Collection[NodeName]:
+        return self.owners.peers()
+
+    def suspects(self) -> Collection[NodeName]:
+        return self.owners.suspects()
+
+    def knows_taken(self, name: str, node: NodeName) -> bool:
+        return self.owners.knows_taken(name, node)
+
+    def is_taken_back(self, name: str, node: NodeName) -> bool:
+        return self.owners.is_taken_back(name, node)
+
+    # -- CopyHost
+
+    def followers_of(self, name: str) -> Collection[NodeName]:
+        return self.owners.followers(name)
+
+    def copied(self, turn: ServiceTurn, target: object, copies: int) -> None:
+        self._waiter.copied(turn, target, copies)
+
+    def take_copy(
+        self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName
+    ) -> None:
+        topic = self.topics.find(name, ids, turn.boot_ms)
+        if topic is None and frozenset(ids) <= self.owners.dropped(name):
+            raise NotFoundError(f"the topic {name} was dropped")
+        self.topics.check_room(turn, sum(len(key) + len(value or b"") for key, value in rows))
+        if topic is None:
+            self.topics.check_count()
+            topic = self.topics.create(name, ids, turn.boot_ms)
+        elif not topic.ids.issuperset(ids):
+            self.topics.add_ids(topic, ids)
+        topic.join_rows(rows, turn.boot_ms)
+        self.comparing.came(name, sender)
+
+    # -- CompareHost
+
+    def names(self) -> Iterable[str]:
+        return {topic.name for topic in self.topics.all()}
+
+    def owner_of(self, name: str) -> NodeName | None:
+        view = self.owners.view(name)
+        return None if view is None else view.owner
+
+    def is_alive(self, node: NodeName) -> bool:
+        return node in self._ground.nodes.alive
+
+    def is_named(self, name: str) -> bool:
+        view = self.owners.view(name)
+        return view is not None and self._ground.me in view.followers
+
+    def copy_of(self, name: str) -> Topic | None:
+        return self.current(name)
+
+    def let_go(self, turn: ServiceTurn, name: str) -> None:  # noqa: ARG002  # it is kept with the step
+        topic = self.current(name)
+        if topic is not None:
+            topic.forget_all(topic.kept())
+
+    # -- OwnedCopies
+
+    def owned_copy(self, name: str, ids: Collection[str]) -> Topic | None:
+        view = self.owners.view(name)
+        if view is None or not self.owners.is_mine(name) or view.ids.isdisjoint(ids):
+            return None
+        return self.topics.find(name, view.ids)
+
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
+        self.owners.joined(turn, name, node, is_whole=is_whole)
