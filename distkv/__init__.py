@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from distkv.client.async_client import AsyncClient, open_client
     from distkv.client.async_items import Items
     from distkv.client.async_token import AsyncTokenHold
+    from distkv.client.async_topic import AsyncConsumer, AsyncProducer
     from distkv.client.blocking import Client, connect
     from distkv.client.blocking_token import TokenHold
+    from distkv.client.blocking_topic import Consumer, Producer
     from distkv.client.changes import ChangePage, Located
     from distkv.client.conflicts import Loser
     from distkv.client.names import Listed
     from distkv.client.questions import Delete, DeletedCount, Entry, Get, Operation, Past, Set, Written
+    from distkv.client.topic_handle import Message, PutDone
+    from distkv.client.topic_state import BadStateError as BadState
     from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
@@ -58,11 +62,21 @@ if TYPE_CHECKING:
     from distkv.wire.token_errors import TimedOutError as TimedOut
     from distkv.wire.token_errors import TokenLostError as TokenLost
     from distkv.wire.token_errors import UngrantedError as Ungranted
+    from distkv.wire.topic_errors import AwayError as Away
+    from distkv.wire.topic_errors import BacklogError as Backlog
+    from distkv.wire.topic_errors import NoReplicasError as NoReplicas
+    from distkv.wire.topic_errors import StaleOpError as StaleOp
+    from distkv.wire.topic_errors import TakenError as Taken
 
 __all__ = [
     "AsyncClient",
+    "AsyncConsumer",
+    "AsyncProducer",
     "AsyncTokenHold",
+    "Away",
+    "Backlog",
     "BadPath",
+    "BadState",
     "BadValue",
     "Busy",
     "Cancelled",
@@ -72,6 +86,7 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionLost",
+    "Consumer",
     "Contested",
     "Damaged",
     "Delete",
@@ -91,8 +106,10 @@ __all__ = [
     "Located",
     "Loser",
     "Lost",
+    "Message",
     "Missed",
     "NoQuorum",
+    "NoReplicas",
     "NoSpace",
     "NotFound",
     "NotHeld",
@@ -101,12 +118,16 @@ __all__ = [
     "Past",
     "Path",
     "PeerError",
+    "Producer",
+    "PutDone",
     "Ranges",
     "RequestError",
     "Resync",
     "SessionExpired",
     "Set",
     "SettingsError",
+    "StaleOp",
+    "Taken",
     "TimedOut",
     "TokenHold",
     "TokenLost",
@@ -128,12 +149,16 @@ _HOMES = {
     "distkv.client.async_client": {"AsyncClient", "open_client"},
     "distkv.client.async_items": {"Items"},
     "distkv.client.async_token": {"AsyncTokenHold"},
+    "distkv.client.async_topic": {"AsyncConsumer", "AsyncProducer"},
     "distkv.client.blocking": {"Client", "connect"},
     "distkv.client.blocking_token": {"TokenHold"},
+    "distkv.client.blocking_topic": {"Consumer", "Producer"},
     "distkv.client.changes": {"ChangePage", "Located"},
     "distkv.client.conflicts": {"Loser"},
     "distkv.client.names": {"Listed"},
     "distkv.client.questions": {"Delete", "DeletedCount", "Entry", "Get", "Operation", "Past", "Set", "Written"},
+    "distkv.client.topic_handle": {"Message", "PutDone"},
+    "distkv.client.topic_state": {"BadState"},
     "distkv.client.watch": {"Change", "Contested", "Lost", "Missed", "Resync", "UpToDate"},
     "distkv.model.event": {"tick_text"},
     "distkv.model.fence": {"Fence"},
@@ -142,6 +167,7 @@ _HOMES = {
     "distkv.wire.token_errors": {
         "Held", "NoQuorum", "NotHeld", "SessionExpired", "TimedOut", "TokenLost", "Ungranted",
     },
+    "distkv.wire.topic_errors": {"Away", "Backlog", "NoReplicas", "StaleOp", "Taken"},
 }
 """Where what is no error that all know is defined."""
 

@@ -53,9 +53,15 @@ WORDS: Final[Sequence[tuple[str, str]]] = (
     ("aclose", "close"),
     # what belongs to an event loop
     ("        self._client.check_here()\n", ""),
+    ("        self._connection.check_here()\n", ""),
+    ("locked until the producer or the client is closed", "locked until the producer is closed"),
+    ("locked until the consumer or the client is closed", "locked until the consumer is closed"),
     # the classes below
     ("AsyncTokenHold", "TokenHold"),
     ("async_token", "blocking_token"),
+    ("AsyncProducer", "Producer"),
+    ("AsyncConsumer", "Consumer"),
+    ("async_topic", "blocking_topic"),
     ("Items(self._connection, ", "self._connection.items("),
     ("Watch(self._connection, ", "self._connection.begin_watch("),
 )

@@ -21,6 +21,7 @@ from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items
 from distkv.client.async_node import AsyncNodeMethods
 from distkv.client.async_tokens import AsyncTokenMethods
+from distkv.client.async_topics import AsyncTopicMethods
 from distkv.client.async_trees import AsyncTreeMethods
 from distkv.client.async_values import AsyncValueMethods
 from distkv.client.changes import ChangePage, Located, News, Ticks
@@ -86,7 +87,7 @@ class Opening:
         return AsyncClient(await self._connect())
 
 
-class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods, AsyncTokenMethods):
+class AsyncClient(AsyncValueMethods, AsyncTreeMethods, AsyncNodeMethods, AsyncTokenMethods, AsyncTopicMethods):
     """A connection to one node, for many tasks at once. `open_client` makes it.
 
     Requests leave in the order in which they were asked, without waiting for one another's replies. A cancelled write

@@ -20,6 +20,7 @@ from distkv.client.arguments import check_patience
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.blocking_node import NodeMethods
 from distkv.client.blocking_tokens import TokenMethods
+from distkv.client.blocking_topics import TopicMethods
 from distkv.client.blocking_trees import TreeMethods
 from distkv.client.blocking_values import ValueMethods
 from distkv.model.path import ROOT, Path
@@ -55,7 +56,7 @@ def connect(
     return Client(read_hosts(host, port), connect_s=connect_s, reply_s=reply_s, reconnect=True)
 
 
-class Client(ValueMethods, TreeMethods, NodeMethods, TokenMethods):
+class Client(ValueMethods, TreeMethods, NodeMethods, TokenMethods, TopicMethods):
     """A connection to one node, for several threads: one asks after the other. `connect` makes it.
 
     Every method raises `UnreachableError` when no node answers, `ConnectionLostError` when it is unknown whether a

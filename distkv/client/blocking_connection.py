@@ -77,6 +77,10 @@ class SharedConnection:
         return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
 
     @property
+    def reply_s(self) -> float:
+        return self._reply_s
+
+    @property
     def is_closed(self) -> bool:
         return self._is_closed
 

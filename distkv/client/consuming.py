@@ -213,6 +213,15 @@ class Consuming:
         self._handed.discard((producer, counter))
         self._to_say[producer, counter] = None
 
+    def is_handed(self, producer: str, counter: int) -> bool:
+        """Whether it is handed out, and not done."""
+        return (producer, counter) in self._handed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too many are handed out."""
+        return len(self._handed) >= HANDED_MAX
+
     def is_done(self, producer: str, counter: int) -> bool:
         return counter in self._done.get(producer, ())
 
