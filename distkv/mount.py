@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"),)
+SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"), ("distkv", "topics"))
 """Of each service the package that has its parts, and its name."""
 
 PLACES: Final = {

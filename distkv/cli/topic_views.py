@@ -20,7 +20,7 @@ from distkv.client.blocking import Client
 from distkv.text.display import table, word
 from distkv.text.moment import utc
 from distkv.wire.fields import read_flag, read_list, read_map, read_time
-from distkv.wire.topic_requests import COPIES_MAX, KEEP_BYTES_MAX, KEEP_S_MAX
+from distkv.wire.topic_requests import COPIES_MAX
 
 HEADS: Final = ("TOPIC", "OWNER", "COPIES", "MESSAGES", "BYTES")
 WAITING: Final = ("SUBSCRIBER", "WAITING", "SINCE")
@@ -74,13 +74,11 @@ def _show(session: CliSession, topic: str, form: Form) -> None:
 @click.command("set")
 @click.argument("topic")
 @click.option("--min-replicas", metavar="N", type=click.IntRange(1, COPIES_MAX), help="Refuse a put with fewer copies.")
-@click.option(
-    "--keep-s", metavar="SECONDS", type=click.FloatRange(0, KEEP_S_MAX), help="Drop older messages. 0: never."
-)
+@click.option("--keep-s", metavar="SECONDS", type=click.FloatRange(0), help="Drop older messages. 0: never.")
 @click.option(
     "--keep-bytes",
     metavar="N",
-    type=click.IntRange(0, KEEP_BYTES_MAX),
+    type=click.IntRange(0),
     help="Drop the oldest messages, so that these bytes are left. 0: never.",
 )
 @click.pass_obj

@@ -284,7 +284,8 @@ class NodeRequests:
 
     def _read(self, data: bytes) -> TopicRequest:
         fields = read_map(packing.unpack_whole(data), "request")
-        check_fields(data)
+        if data[0] != 0x80 | len(fields):  # else it is a short map in which nothing was merged
+            check_fields(data)
         action = fields.get("action")
         if action == "topic_put":
             put = _READ_PUT(0, fields, data)

@@ -286,6 +286,49 @@ def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValu
     return SetValue(draw(seq), draw(paths), value, chain, new, prev, idem, draw(nchains), prev_value, ttl)
 
 
+topic_names = token_names
+client_producers = topic_names.filter(lambda name: not name.startswith("~"))
+topic_counters = st.integers(1, 50) | st.integers(1, 2**63 - 1)
+counter_maps: st.SearchStrategy[dict[str, Ranges]] = st.dictionaries(
+    topic_names,
+    st.lists(st.tuples(st.integers(1, 200), st.integers(1, 20)), max_size=4).map(
+        lambda parts: Ranges([(begin, begin + count) for begin, count in parts])
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def topic_puts(draw: st.DrawFn) -> TopicPut:
+    """With a producer or without."""
+    seq, topic, value = draw(seqs), draw(topic_names), draw(raw_values)
+    if draw(st.booleans()):
+        return TopicPut(seq, topic, value)
+    counter = draw(topic_counters)
+    floor = draw(st.none() | st.integers(1, counter))
+    return TopicPut(seq, topic, value, draw(client_producers), counter, floor, draw(st.none() | hashes))
+
+
+topic_request_kinds: list[st.SearchStrategy[TopicRequest]] = [
+    st.builds(TopicSubscribe, seqs, topic_names, topic_names, st.none() | topic_counters, st.none() | counter_maps),
+    st.builds(TopicUnsubscribe, seqs, topic_names, topic_names, st.none() | topic_counters),
+    topic_puts(),
+    st.builds(
+        TopicGet,
+        seqs,
+        topic_names,
+        topic_names,
+        st.lists(st.tuples(topic_names, topic_counters), max_size=4).map(tuple),
+        st.integers(1, 1000),
+        st.floats(0, 3600),
+    ),
+    st.builds(TopicShow, seqs, topic_names),
+    st.builds(TopicList, seqs, st.just("") | topic_names, st.integers(1, 1000), st.just("") | topic_names),
+    st.builds(TopicSet, seqs, topic_names, st.integers(1, 7), st.none() | st.floats(0, 1e10), st.none() | counts),
+    st.builds(TopicDrop, seqs, topic_names, st.none() | topic_names, st.none(), st.booleans()),
+    st.builds(TopicDrop, seqs, topic_names, st.none(), topic_names, st.booleans()),
+]
+
 operations = st.one_of(st.builds(GetValue, st.just(0), paths, nchains), set_requests(st.just(0)))
 
 request_kinds: Sequence[st.SearchStrategy[Request]] = (
@@ -372,53 +415,9 @@ request_kinds: Sequence[st.SearchStrategy[Request]] = (
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
+    *topic_request_kinds,
 )
 """One for each kind; those about tokens are in `test_wire_tokens`."""
-
-# -- about topics
-
-topic_names = token_names
-client_producers = topic_names.filter(lambda name: not name.startswith("~"))
-topic_counters = st.integers(1, 50) | st.integers(1, 2**63 - 1)
-counter_maps: st.SearchStrategy[dict[str, Ranges]] = st.dictionaries(
-    topic_names,
-    st.lists(st.tuples(st.integers(1, 200), st.integers(1, 20)), max_size=4).map(
-        lambda parts: Ranges([(begin, begin + count) for begin, count in parts])
-    ),
-    max_size=3,
-)
-
-
-@st.composite
-def topic_puts(draw: st.DrawFn) -> TopicPut:
-    """With a producer or without."""
-    seq, topic, value = draw(seqs), draw(topic_names), draw(raw_values)
-    if draw(st.booleans()):
-        return TopicPut(seq, topic, value)
-    counter = draw(topic_counters)
-    floor = draw(st.none() | st.integers(1, counter))
-    return TopicPut(seq, topic, value, draw(client_producers), counter, floor, draw(st.none() | hashes))
-
-
-topic_request_kinds: list[st.SearchStrategy[TopicRequest]] = [
-    st.builds(TopicSubscribe, seqs, topic_names, topic_names, st.none() | topic_counters, st.none() | counter_maps),
-    st.builds(TopicUnsubscribe, seqs, topic_names, topic_names, st.none() | topic_counters),
-    topic_puts(),
-    st.builds(
-        TopicGet,
-        seqs,
-        topic_names,
-        topic_names,
-        st.lists(st.tuples(topic_names, topic_counters), max_size=4).map(tuple),
-        st.integers(1, 1000),
-        st.floats(0, 3600),
-    ),
-    st.builds(TopicShow, seqs, topic_names),
-    st.builds(TopicList, seqs, st.just("") | topic_names, st.integers(1, 1000), st.just("") | topic_names),
-    st.builds(TopicSet, seqs, topic_names, st.integers(1, 7), st.none() | st.floats(0, 1e10), st.none() | counts),
-    st.builds(TopicDrop, seqs, topic_names, st.none() | topic_names, st.none(), st.booleans()),
-    st.builds(TopicDrop, seqs, topic_names, st.none(), topic_names, st.booleans()),
-]
 
 requests: st.SearchStrategy[Request] = st.one_of(*request_kinds)
 

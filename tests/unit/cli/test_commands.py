@@ -124,9 +124,13 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         (["config"], "check show"),
         (
             ["client"],
-            "aside backup bench conflicts delete dump get history list load node ping scrub set state token watch",
+            (
+                "aside backup bench conflicts delete dump get history list load node ping scrub set state token topic"
+                " watch"
+            ),
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
+        (["client", "topic"], "drop list set show"),
         (["client", "node"], "list retire"),
         (["client", "aside"], "drop list retry"),
         (["pipeline"], "archive asof audit compact export files import report restore settle"),
