@@ -33,6 +33,8 @@ SAMPLE = (
     "shell-answered-too-early",
     "shell-survey-of-nobody",
     "shell-number-far-ahead",
+    "shell-seen-forgotten",
+    "shell-owner-as-it-comes",
     "shell-loser-forgotten",
     "shell-no-list-in-the-store",
     "shell-lost-not-deleted",

@@ -14,11 +14,13 @@ from tests.mutants.run import ROOT
 from tests.mutants.sample import SAMPLE
 from tests.offenders import assert_none
 
-MANY = 36
+MANY = 38
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
 NAMES = re.compile(r"^    (?:Mutant|_of|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
 FILES = {"run": "run", "logged": "logged", "simulated": "simulated"}
-FILES |= dict.fromkeys(("commits", "data_rows", "grounds", "keeping", "token_rules", "tree_rules"), "shell")
+OF_SHELL = ["commits", "data_rows", "grounds", "keeping", "token_rules", "topic_owner_rules", "topic_rules"]
+OF_SHELL += ["tree_rules"]
+FILES |= dict.fromkeys(OF_SHELL, "shell")
 """The files of mutants, each with its list."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -106,6 +106,13 @@ def test_update_agrees_with_a_plain_set(one: tuple[Ranges, set[int]], two: tuple
 def test_gaps_are_what_a_stretch_lacks(pair: tuple[Ranges, set[int]], stretch: tuple[int, int]) -> None:
     ranges, plain = pair
     assert list(ranges.gaps(*stretch).pairs()) == _pairs_of(set(range(*stretch)) - plain)
+
+
+@few
+@given(both, st.integers(0, 40))
+def test_first_gap_is_the_lowest_that_lacks(pair: tuple[Ranges, set[int]], begin: int) -> None:
+    ranges, plain = pair
+    assert ranges.first_gap(begin) == next(tick for tick in count(begin) if tick not in plain)
 
 
 @few

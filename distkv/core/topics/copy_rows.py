@@ -12,11 +12,13 @@ from typing import Final, TypeAlias
 from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.turn import ServiceTurn
 from distkv.model.invariant import must
-from distkv.wire.topic_rows import kept_key
+from distkv.wire.topic_rows import SEPARATOR, kept_key, split_key
 
 Changes: TypeAlias = dict[str, bytes | None]
 """Rows by their keys within a copy; None: the row is gone."""
 
+KINDS: Final = "tpsdhm"
+"""How the keys of rows begin, in the order in which they are read."""
 NOTES_MAX: Final = 100
 """Of one step."""
 
@@ -39,6 +41,11 @@ class KeptRows:
         if kept in self._kept:
             return self._kept[kept]
         return self.data.get(kept)
+
+    def keys_of(self, id: str) -> list[str]:
+        """Of a copy all that are kept, by this step or before."""
+        found = [key for kind in KINDS for key in self.data.keys(f"{kind}{SEPARATOR}{id}")]
+        return [*found, *(key for key in self._kept if split_key(key)[0] == id)]
 
     def keep(self, turn: ServiceTurn, kept: str, value: bytes | None) -> None:
         """Keep a row with the step."""
@@ -73,6 +80,12 @@ class CopyRows:
         self.changes.pop(key, None)
         self.changes[key] = value
         self._kept.changed[self.id] = self
+
+    def remove_all(self) -> None:
+        """The copy is thrown: all its rows go, and nobody is told of them."""
+        keys = [split_key(key)[1] for key in self._kept.keys_of(self.id)]
+        self.changes = dict.fromkeys([*keys, *self.changes])
+        self._kept.changed.pop(self.id, None)
 
     def get(self, key: str) -> bytes | None:
         if key in self.changes:

@@ -1,13 +1,11 @@
 """How a copy of a topic begins with what the disk has of it.
 
-Knows: in which order rows are read, and what it means that one is lost.  Does not know which copy a row belongs to.
+Knows: what a row means that is read before others, and that one is lost.  Does not know which copy a row belongs to.
 
 Invariant: what is read is what was kept; nothing is said to be gone for a while, because another copy may have it.
 """
 
 from __future__ import annotations
-
-from typing import Final
 
 from distkv.core.topics.copy_state import CopyState
 from distkv.core.topics.producers import TopicProducer
@@ -21,9 +19,6 @@ from distkv.wire.topic_rows import (
     read_producer,
     read_subscriber,
 )
-
-KINDS: Final = "psdhm"
-"""In which order rows are read."""
 
 
 def load_row(copy: CopyState, what: RowKey, value: bytes, now_ms: int) -> None:

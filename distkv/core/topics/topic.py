@@ -9,7 +9,6 @@ subscription; each producer's in the order of counters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Final
 
 import attrs
@@ -252,10 +251,6 @@ class Topic:
         """
         return len(self.copy.owed(self._subscribed(subscriber)))
 
-    def owed_size(self) -> int:
-        """The bytes of the messages that at least one known subscriber is owed."""
-        return self.copy.messages.bytes_of(self.copy.owed_by_any())
-
     def owed(self, subscriber: str) -> tuple[int, int, float | None]:
         """How many messages it is owed, their bytes, and the time of the first of them.
 
@@ -346,14 +341,6 @@ class Topic:
     def arrived(self) -> int:
         """The number of the last message that came here."""
         return self.copy.messages.last
-
-    def had_by_all(self, up_to_arrival: int, limit: int = 10_000) -> dict[str, Ranges]:
-        """The first messages up to this arrival that every known subscriber had: per producer their counters."""
-        free = self.copy.owed_by_any().gaps(0, up_to_arrival + 1)
-        found = dict[str, Ranges]()
-        for _, producer, counter in islice(self.copy.messages.among(free), limit):
-            found.setdefault(producer, Ranges()).add(counter)
-        return found
 
     def free(self, up_to_arrival: int) -> Iterator[KeptMessage]:
         """The messages up to this arrival that every known subscriber had, those first that came first. Nothing may

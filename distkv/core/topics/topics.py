@@ -16,9 +16,9 @@ from typing import Final
 
 from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.copy_rows import Changes, CopyRows, KeptRows
+from distkv.core.topics.copy_rows import KINDS, Changes, CopyRows, KeptRows
 from distkv.core.topics.digests import BUCKETS
-from distkv.core.topics.loading import KINDS, load_lost, load_row
+from distkv.core.topics.loading import load_lost, load_row
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topic import Topic
 from distkv.errors import DecodeError, NoSpaceError, TooLargeError
@@ -89,14 +89,8 @@ class Topics:
     def throw(self, topic: Topic) -> None:
         """It goes, with all its rows."""
         self._remove(topic)
-        rows = topic.copy.rows
-        for kind in KINDS:
-            for key in self._kept.data.keys(f"{kind}{SEPARATOR}{rows.id}"):
-                rows.put(split_key(key)[1], None)
-        for key in rows.changes:
-            rows.put(key, None)
-        self._kept.changed.pop(rows.id, None)
-        self._thrown.append(rows)
+        topic.copy.rows.remove_all()
+        self._thrown.append(topic.copy.rows)
 
     def join_into(self, topic: Topic, other: Topic, now_ms: int = 0) -> None:
         """Two copies of this node are one: the other goes."""
@@ -186,11 +180,10 @@ class Topics:
                 continue
             if id not in self._by_id and self._by_id.keys().isdisjoint(row.ids):
                 self._add(row.name, {id, *row.ids}, id)
-        for kind in KINDS:
+        for kind in KINDS[1:]:
             for kept, value in data.items(f"{kind}{SEPARATOR}"):
                 self._load_row(kept, value, now_ms)
-        for kept in sorted(data.lost):
-            self._load_row(kept, None, now_ms)
+        self._load_lost("", now_ms)
         if data.is_old or data.is_unknown:
             self.in_doubt.update(self._by_name)
 
@@ -213,6 +206,12 @@ class Topics:
             if topic is not None:
                 self.in_doubt.add(topic.name)
 
+    def _load_lost(self, id: str, now_ms: int) -> None:
+        """The rows that are lost, of one id or of all."""
+        for kept in sorted(self._kept.data.lost):
+            if kept[2:].startswith(id):
+                self._load_row(kept, None, now_ms)
+
     def _adopt(self, topic: Topic, id: str, now_ms: int) -> None:
         """Take over what the disk has under an id, as if another copy had given it."""
         self.in_doubt.add(topic.name)
@@ -220,6 +219,7 @@ class Topics:
             rows = self._rows_below(id)
             for kept, value in rows:
                 self._load_row(kept, value, now_ms)
+            self._load_lost(id, now_ms)
             return
         stray = self._add(topic.name, {id})
         self._adopt(stray, id, now_ms)
@@ -227,5 +227,5 @@ class Topics:
         self._by_id[id] = topic
 
     def _rows_below(self, id: str) -> Iterator[tuple[str, bytes]]:
-        for kind in KINDS:
+        for kind in KINDS[1:]:
             yield from self._kept.data.items(f"{kind}{SEPARATOR}{id}{SEPARATOR}")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NotFoundError, TooLargeError
 from distkv.wire.topic_errors import StaleOpError, TakenError
 from distkv.wire.values import pack_value
-from tests.unit.core.topic_copies import Disk, given, put, ranges, value_of
+from tests.unit.core.topic_copies import SERVICE, Disk, given, put, ranges, value_of
 
 
 def test_message_is_given_until_it_is_done() -> None:
@@ -43,6 +44,15 @@ def test_message_is_given_within_the_step_that_brought_it() -> None:
     assert given(topic, "c") == [("p", 1)]
     disk.keep()
     assert topic.next_messages("c", 1, 0).messages[0].value == value_of("p", 1)
+
+
+def test_message_is_given_between_what_is_kept_and_the_end_of_the_step() -> None:
+    disk = Disk()
+    topic = disk.topic()
+    topic.subscribe("c", None, None, 1.0)
+    put(topic, "p", 1)
+    disk.topics.keep(ServiceTurn(SERVICE, 0, 0.0, disk.data))
+    assert given(topic, "c") == [("p", 1)]
 
 
 def test_put_that_is_repeated_is_a_duplicate() -> None:
@@ -205,10 +215,10 @@ def test_message_that_all_had_can_be_forgotten_and_its_counter_stays_known() -> 
     topic.subscribe("d", 1, None, 1.0)
     put(topic, "p", 1, 2)
     topic.add_done("c", [("p", 1), ("p", 2)])
-    assert topic.had_by_all(topic.arrived()) == {}
+    assert [*topic.free(topic.arrived())] == []
     topic.add_done("d", [("p", 2)])
-    assert topic.had_by_all(1) == {}
-    assert topic.had_by_all(topic.arrived()) == {"p": ranges(2)}
+    assert [*topic.free(1)] == []
+    assert [(one.producer, one.counter) for one in topic.free(topic.arrived())] == [("p", 2)]
     topic.forget("p", [2])
     assert (len(topic), given(topic, "d")) == (1, [("p", 1)])
     again = disk.restart()

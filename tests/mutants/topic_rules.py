@@ -1,0 +1,255 @@
+"""Mutants of the topic service."""
+
+from __future__ import annotations
+
+from tests.mutants.broken import broken
+
+JOIN = ("tests/property/test_topic_join.py",)
+STATE = ("tests/unit/core/test_topic_state.py",)
+PARTS = ("tests/unit/core/test_topic_parts.py",)
+DISK = ("tests/unit/core/test_topic_disk.py",)
+
+TOPIC_RULES = (
+    # -- the state of a topic
+    broken(
+        "bases-united",
+        "for equal operations what had come when it subscribed is intersected",
+        "core/topics/join.py",
+        "    base = {producer: both for producer, some in mine.base.items() if (both := some &"
+        " theirs.base.get(producer, _NONE))}\n",
+        "    names = mine.base | theirs.base\n"
+        "    base = {name: mine.base.get(name, _NONE) | theirs.base.get(name, _NONE) for name in names}\n",
+        *JOIN,
+    ),
+    broken(
+        "bases-of-the-first",
+        "a subscription that was repeated elsewhere is owed what one of both sides owes it",
+        "core/topics/join.py",
+        "    if base == mine.base:\n        return False\n",
+        "    if base == mine.base or base != theirs.base:\n        return False\n",
+        *JOIN,
+    ),
+    broken(
+        "join-forgets",
+        "a join keeps what nobody known is owed",
+        "core/topics/join.py",
+        "    if mine is None:\n        copy.add(producer, counter, row, now_ms)\n        return True\n",
+        "    if mine is None and not copy.subscribers:\n        return False\n"
+        "    if mine is None:\n        copy.add(producer, counter, row, now_ms)\n        return True\n",
+        *JOIN,
+    ),
+    broken(
+        "join-drops-seen",
+        "a message that comes by a join stays, also when its counter was seen before",
+        "core/topics/join.py",
+        "    if mine is None:\n        copy.add(producer, counter, row, now_ms)\n        return True\n",
+        "    if mine is None and producer in copy.producers and counter in copy.producers[producer].seen:\n"
+        "        return False\n"
+        "    if mine is None:\n        copy.add(producer, counter, row, now_ms)\n        return True\n",
+        *JOIN,
+    ),
+    broken(
+        "identity-by-arrival",
+        "what a subscriber has is known by producer and counter, not by the order of arrival",
+        "core/topics/subscribers.py",
+        "                if found is None or self.had(*found[1:]):\n",
+        "                if found is None:\n",
+        *JOIN,
+    ),
+    broken(
+        "later-time-wins",
+        "of two times of a message the earlier stays",
+        "core/topics/join.py",
+        "min(one.time, other.time)",
+        "max(one.time, other.time)",
+        *JOIN,
+    ),
+    broken(
+        "own-value-stays",
+        "of two messages with one identity the lower hash stays",
+        "core/topics/join.py",
+        "    least = min(one, other, key=_rank)\n",
+        "    least = one\n",
+        *JOIN,
+    ),
+    broken(
+        "lower-op-joins",
+        "the higher operation replaces everything",
+        "core/topics/join.py",
+        "    if mine is None or (theirs.op, not theirs.is_subscribed) > (mine.op, not mine.is_subscribed):\n",
+        "    if mine is None or theirs.op != mine.op:\n",
+        *JOIN,
+    ),
+    broken(
+        "done-of-another-op",
+        "what is done belongs to one subscription",
+        "core/topics/join.py",
+        "    if mine is None or mine.op != row.op or not mine.is_subscribed:\n",
+        "    if mine is None or not mine.is_subscribed:\n",
+        *JOIN,
+    ),
+    broken(
+        "mark-loses",
+        "of a subscribe and an unsubscribe with one number the latter counts",
+        "core/topics/join.py",
+        "(theirs.op, not theirs.is_subscribed) > (mine.op, not mine.is_subscribed)",
+        "(theirs.op, theirs.is_subscribed) > (mine.op, mine.is_subscribed)",
+        *JOIN,
+    ),
+    broken(
+        "seen-forgotten",
+        "that a message came stays known when it is forgotten",
+        "core/topics/copy_state.py",
+        "            if len(gone) > before:\n                self.producer_changed(producer)\n",
+        "",
+        *STATE,
+    ),
+    broken(
+        "tags-ignored",
+        "a counter with another tag belongs to another message",
+        "core/topics/topic.py",
+        "        is_same = tag is None or known.tags.get(counter) == tag\n",
+        "        is_same = tag is None or known.tags.get(counter, tag) == tag or counter > 0\n",
+        *STATE,
+    ),
+    broken(
+        "old-tags-believed",
+        "a tag that is too old to be known is not believed",
+        "core/topics/topic.py",
+        "        is_same = tag is None or known.tags.get(counter) == tag\n",
+        "        is_same = tag is None or known.tags.get(counter, tag) == tag\n",
+        *STATE,
+    ),
+    broken(
+        "lower-op-accepted",
+        "an operation below the known one is refused",
+        "core/topics/topic.py",
+        "        if known is None or op is None or op > known.op or (op == known.op and is_subscribed =="
+        " known.is_subscribed):\n",
+        "        if known is None or op is None or op > 0:\n",
+        *STATE,
+    ),
+    broken(
+        "op-counts-from-one",
+        "an operation that the client leaves out has the time as its number",
+        "core/topics/topic.py",
+        "    return max(0 if known is None else known.op + 1, int(time * 1000))\n",
+        "    return 1 if known is None else known.op + 1\n",
+        *STATE,
+    ),
+    broken(
+        "floor-ignored",
+        "nothing below the floor is waited for",
+        "core/topics/producers.py",
+        "        return self.seen.first_gap(max(self.floor, self.given_up + 1))\n",
+        "        return self.seen.first_gap(self.given_up + 1)\n",
+        *STATE,
+    ),
+    broken(
+        "order-ignored",
+        "a message waits for lower counters above its floor",
+        "core/topics/giving.py",
+        "            if counter < open_to[producer]:\n",
+        "            if counter > 0:\n",
+        *STATE,
+    ),
+    broken(
+        "waits-for-ever",
+        "a message waits for ten seconds at the most",
+        "core/topics/producers.py",
+        "            self.given_up = max(self.given_up, self._waits.pop(0)[1])\n",
+        "            self._waits.pop(0)\n",
+        *STATE,
+    ),
+    broken(
+        "order-of-arrival",
+        "each producer's messages are given in the order of counters",
+        "core/topics/giving.py",
+        "subscriber.owed_counters(producer, messages.counters(producer))",
+        "iter([n for _, by, n in messages.among(self._copy.owed(subscriber)) if by == producer])",
+        *STATE,
+    ),
+    broken(
+        "gone-message-untold",
+        "who is owed a message that is kept no more is told",
+        "core/topics/copy_state.py",
+        "                subscriber.lost.setdefault(producer, Ranges()).add(counter)\n",
+        "                producer, counter = gone[arrival]\n",
+        *STATE,
+    ),
+    broken(
+        "gone-at-once",
+        "nothing is gone that may be on its way from another copy",
+        "core/topics/topic.py",
+        "            if copy.joined_ms is not None and now_ms < copy.joined_ms + GONE_WAIT_MS:\n",
+        "            if copy.joined_ms is not None and now_ms < copy.joined_ms:\n",
+        *STATE,
+        *DISK,
+    ),
+    broken(
+        "gone-is-not-done",
+        "what was told to be gone counts as done",
+        "core/topics/topic.py",
+        "        for producer, some in found.items():\n            copy.add_done(subscriber, producer, some)\n"
+        "        return found, wake_ms\n",
+        "        return found, wake_ms\n",
+        *STATE,
+        *JOIN,
+    ),
+    broken(
+        "closed-gap-open",
+        "a counter in a gap that was closed is refused",
+        "core/topics/producers.py",
+        "            self.closed = max(self.closed, lowest[1][0])\n",
+        "",
+        *STATE,
+    ),
+    broken(
+        "done-without-coming",
+        "what never came is not believed to be done",
+        "core/topics/topic.py",
+        "            if state is None or counter not in state.seen:\n",
+        "            if state is None:\n",
+        *STATE,
+    ),
+    broken(
+        "lost-message-anew",
+        "of a message whose row is lost it is known that it came",
+        "core/topics/loading.py",
+        "        copy.producer_changed(what.name)\n",
+        "",
+        *DISK,
+    ),
+    broken(
+        "rows-of-the-thrown",
+        "a copy that is thrown leaves no row",
+        "core/topics/topics.py",
+        "            rows.keep(turn)\n        self._thrown.clear()\n",
+        "            rows.changes.clear()\n        self._thrown.clear()\n",
+        *DISK,
+    ),
+    broken(
+        "done-before-subscribed",
+        "what a subscriber has done comes behind its row",
+        "core/topics/copy_rows.py",
+        "        self.changes.pop(key, None)\n",
+        "",
+        *DISK,
+    ),
+    broken(
+        "read-before-kept",
+        "what changes in a step is seen within it",
+        "core/topics/copy_rows.py",
+        "        if kept in self._kept:\n            return self._kept[kept]\n",
+        "",
+        "tests/unit/core/test_topic_state.py::test_message_is_given_between_what_is_kept_and_the_end_of_the_step",
+    ),
+    broken(
+        "what-went-stays",
+        "nothing is kept of messages that went",
+        "core/topics/messages.py",
+        "        if self._gone > SLACK and self._gone * 2 > len(self._arrivals):\n            self._sweep()\n",
+        "",
+        *PARTS,
+    ),
+)
