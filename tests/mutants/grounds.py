@@ -376,4 +376,12 @@ GROUNDS = (
         "            elif name:\n",
         _GATHERING,
     ),
+    broken(
+        "overlaid-and-lost",
+        "who had named an item that another one takes back is asked anew (ROUTE-6)",
+        "core/ground/gathering.py",
+        "            self._beside.setdefault(name, {})[before] = None\n",
+        "            self._beside.pop(name, None)\n",
+        _GATHERING,
+    ),
 )

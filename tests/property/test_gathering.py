@@ -151,6 +151,26 @@ def test_watch_of_many_nodes_knows_in_the_end_what_there_is(chance: random.Rando
     assert not watched.news.complete(NODES), "that is said once"
 
 
+def test_item_that_another_node_had_and_says_so_late_is_asked_for_anew_when_that_is_over() -> None:
+    """ROUTE-6."""
+    one, other, _ = NODES
+    news = GatheredNews[Item](Items())
+    for node, value in ((other, 2), (one, 1), (one, 0)):
+        told = SomeNews((Item("n", value),))
+        assert news.take(node, told, lambda name, node=node: news.teller_of(name) or node) == told.items  # type: ignore[misc]
+    assert other not in news.positions
+    assert news.take_doubted() == [other]
+    assert news.take_doubted() == []
+
+
+def test_item_that_was_taken_back_before_another_node_had_it_is_asked_for_at_nobody() -> None:
+    one, other, _ = NODES
+    news = GatheredNews[Item](Items())
+    for node, value in ((one, 1), (other, 2), (one, 0), (other, 0)):
+        news.take(node, SomeNews((Item("n", value),)), lambda name, node=node: news.teller_of(name) or node)  # type: ignore[misc]
+    assert news.take_doubted() == []
+
+
 def test_only_who_has_an_item_says_that_it_is_gone() -> None:
     """The one that had it before may say so late (ROUTE-6)."""
     one, other, _ = NODES

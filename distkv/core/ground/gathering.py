@@ -5,7 +5,8 @@ Knows: what each node has said.  Does not know which nodes are asked, nor when, 
 Invariant: a list has nothing from behind the end of a page that is not the last one of its node: what stands there is
 not known of all nodes. A watch tells an item as gone when a node was said to have it, and it is not among all that this
 node has. So nothing is lost when a node begins anew, or its part goes to another one: then each tells anew all that it
-has.
+has. Nor is it when a node that had an item says late, and after the one that has it, that it was there and is not: then
+that one is asked for all anew.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class GatheredNews(Generic[I]):
         """How far it is at each node."""
         self._shown: Final = dict[str, NodeName]()
         """The items of which the client was told last that they are there, and who said so."""
+        self._beside: Final = dict[str, dict[NodeName, None]]()
+        """Who else had said so, and has not taken it back."""
+        self._doubted: Final = dict[NodeName, None]()
+        """Who is to be asked for all anew, at once."""
         self._telling: Final = dict[NodeName, dict[str, None]]()
         """Of each node that tells all that it has, what it told so far."""
         self._whole: Final = dict[NodeName, None]()
@@ -119,6 +124,14 @@ class GatheredNews(Generic[I]):
         self.positions.clear()
         self._telling.clear()
         self._whole.clear()
+        self._beside.clear()
+
+    def take_doubted(self) -> list[NodeName]:
+        """The nodes that are to be asked anew, wherever it waits at them: what they had said was overlaid by another
+        one, which had it no more."""
+        found = [*self._doubted]
+        self._doubted.clear()
+        return found
 
     def complete(self, nodes: Iterable[NodeName]) -> bool:
         """Whether the client knows all, because each of these has told all that it has. That is said once."""
@@ -138,8 +151,11 @@ class GatheredNews(Generic[I]):
     def left(self, nodes: Collection[NodeName]) -> tuple[I, ...]:
         """No others belong to it any more: what they had is gone."""
         gone = [(name, node) for name, node in self._shown.items() if node not in nodes]
+        for others in self._beside.values():
+            for node in [node for node in others if node not in nodes]:
+                del others[node]
         for name, _ in gone:
-            del self._shown[name]
+            self._gone(name)
         for node in [node for node in self._whole if node not in nodes]:
             del self._whole[node]
         return tuple([self._form.gone(name, node) for name, node in gone])
@@ -157,10 +173,11 @@ class GatheredNews(Generic[I]):
             if node in self._telling:
                 self._telling[node][name] = None
             if form.is_there(item):
-                self._shown[name] = node
+                self._there(name, node)
             elif node_of(name) == node:
-                self._shown.pop(name, None)
+                self._gone(name)
             else:
+                self._not_beside(name, node)
                 continue  # another one has it
             items.append(item)
         if not (told.is_last and node in self._telling):
@@ -169,5 +186,29 @@ class GatheredNews(Generic[I]):
         there = self._telling.pop(node)
         gone = [name for name in self._shown if name not in there and node_of(name) == node]
         for name in gone:
-            del self._shown[name]
+            self._gone(name)
+        for name in [name for name in self._beside if name not in there]:
+            self._not_beside(name, node)
         return (*items, *(form.gone(name, node) for name in gone))
+
+    # -- inside
+
+    def _there(self, name: str, node: NodeName) -> None:
+        before = self._shown.get(name, node)
+        self._shown[name] = node
+        self._not_beside(name, node)
+        if before != node:
+            self._beside.setdefault(name, {})[before] = None
+
+    def _gone(self, name: str) -> None:
+        self._shown.pop(name, None)
+        for node in self._beside.pop(name, ()):
+            self.positions.pop(node, None)
+            self._doubted[node] = None
+
+    def _not_beside(self, name: str, node: NodeName) -> None:
+        others = self._beside.get(name)
+        if others is not None:
+            others.pop(node, None)
+            if not others:
+                del self._beside[name]

@@ -201,6 +201,7 @@ class NodeRoutes:
                 waits.parts.keep_only(nodes)
             if isinstance(waits.parts, GatheredNews):
                 self._tell(waits, waits.parts, waits.parts.left(nodes))
+                self._doubt(waits, waits.parts)
             self._routes.send(waits, turn.boot_ms)
             self._finish_list(waits)
 
@@ -288,6 +289,7 @@ class NodeRoutes:
         if isinstance(said, NodeNews) and isinstance(waits.parts, GatheredNews):
             news = waits.parts
             items = news.take(node, said, lambda name: news.teller_of(name) or node)
+            self._doubt(waits, news)
             if not self._tell(waits, news, items):
                 self._routes.send(waits, now_ms)
         elif isinstance(waits.parts, GatheredNews):
@@ -305,6 +307,10 @@ class NodeRoutes:
             self._refuse(waits, said)
         else:
             self._routes.send_again(waits, now_ms)
+
+    def _doubt(self, waits: _NodeRequest, news: GatheredNews[NodeItem]) -> None:
+        """Who is to be asked anew does not answer what it was asked before."""
+        self._routes.stop(waits, [node for node in news.take_doubted() if node in waits.at])
 
     def _follow(self, waits: _NodeRequest, node: NodeName | None) -> None:
         """A node says who answers a request: at once the first time, so that two who name each other are not asked

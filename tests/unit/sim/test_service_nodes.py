@@ -30,6 +30,7 @@ from distkv.wire.value_requests import SetValue
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, Echo, sealed
 from tests.proof.sim.echo.crowd import EchoNodes
+from tests.proof.sim.echo.notes import NotesAreKept
 from tests.proof.sim.echo.rule import EchoIsTrue, FieldsAreSeen, RowsStay, ShoutsAreTold
 from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoSeal
 
@@ -182,6 +183,17 @@ def test_seeds_draw_it_and_its_rule_is_kept() -> None:
         assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
         counted += rule.heard_count
     assert counted > 20
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seeds_have_notes_that_are_kept_and_watches_that_know_them() -> None:
+    (seed,) = islice(seeds_with(ECHO, 16), 1)  # in which a note comes late from who had it before
+    rule = NotesAreKept()
+    outcome = run(draw(seed), observers=[rule])
+    assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
+    assert len(rule.noted) > 10
+    assert rule.listed
+    assert rule.known_count
 
 
 @pytest.mark.usefixtures("_mounted")

@@ -73,6 +73,11 @@ class EchoNoting:
             turn.answer_node(call, pack(news))
         return is_ours
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """The texts of the notes that this node keeps."""
+        return {name: _BODIES.read(body).text for name, body in self._notes.items() if self._is_mine(name)}
+
     # -- RouteOwner
 
     def node_for(self, request: object) -> NodeName | DistkvError:

@@ -56,6 +56,29 @@ class ShoutEcho(ServiceAction):
 
 
 @attrs.frozen
+class NoteEcho(ServiceAction):
+    """A client has a text noted under a name, by the node that keeps it."""
+
+    service = ECHO
+    node: str
+    name: str
+    text: str
+    is_once: bool = False
+    """Whether it must not be noted twice."""
+    leaves: bool = False
+    """Whether the client does not wait for the answer."""
+
+
+@attrs.frozen
+class ListEcho(ServiceAction):
+    """A client asks for the notes of all nodes."""
+
+    service = ECHO
+    node: str
+    after: str = ""
+
+
+@attrs.frozen
 class ShowNames(ShowService):
     """Show which names each node has."""
 
@@ -73,5 +96,10 @@ VERBS: Final = (
     Verb("shout-echo", ShoutEcho, (
         mention("node"), forms.text("text", "the text"), option("times", forms.count("times")),
     )),
+    Verb("note-echo", NoteEcho, (
+        mention("node"), forms.text("name", "the name"), forms.text("text", "the text"), forms.flag("once", "is_once"),
+        forms.flag("leaves", "leaves"),
+    )),
+    Verb("list-echo", ListEcho, (mention("node"), option("after", forms.text("after", "the name")))),
     Verb("names", ShowNames),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from distkv.errors import RequestError
 from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import SlotRecord
+from tests.proof.core.echo.machine import ECHO, Echo
 from tests.proof.core.echo.noting import read_note
 from tests.proof.wire.echo import EchoAway, EchoList, EchoListed, EchoNews, EchoNote, EchoNoted, EchoNotes
 
@@ -29,7 +30,7 @@ class SeenNotes:
 
 class NotesAreKept(Observer):
     """Each request is answered; an answer says that the keeper wrote it down. What must not be repeated is written down
-    once at the most."""
+    once at the most. Once all is well, each watch knows just what is kept."""
 
     rule = "a note is written down by its keeper"
 
@@ -40,6 +41,8 @@ class NotesAreKept(Observer):
         self.watches: dict[tuple[Process, int], SeenNotes] = {}
         self.written = Counter[str]()
         """How often each text was."""
+        self.known_count = 0
+        """How many notes watches knew in the end."""
         self._open: dict[tuple[Process, int], EchoNote | EchoList] = {}
         self._once: set[str] = set()
 
@@ -64,9 +67,16 @@ class NotesAreKept(Observer):
             for key in [key for key in table if key[0] is process]:
                 del table[key]
 
-    def settled(self, fleet: Observed) -> None:  # noqa: ARG002
+    def settled(self, fleet: Observed) -> None:
         if self._open:
             raise self.broken(f"nobody answered {[*self._open.values()]}")
+        machines = [host.live.services.get(ECHO) for host in fleet.ours() if host.live.is_serving]
+        notes = [one.notes for one in machines if isinstance(one, Echo) and one.notes is not None]
+        kept = {name: text for one in notes for name, text in one.kept.items()}
+        for (process, _), seen in self.watches.items():
+            if process.is_running and (seen.texts, seen.away, seen.is_complete) != (kept, (), True):
+                raise self.broken(f"{process.host.name} was told {seen}, and kept is {kept}")
+            self.known_count += len(seen.texts)
 
     # -- inside
 
@@ -77,8 +87,11 @@ class NotesAreKept(Observer):
             raise self.broken(f"{note.text} is written down twice")
 
     def _answered(self, process: Process, id: int, result: ServiceResult) -> None:
-        if isinstance(result, EchoNews) and (process, id) in self.watches:
-            self._watched(self.watches[process, id], result)
+        if (process, id) in self.watches:
+            if isinstance(result, EchoNews):
+                self._watched(self.watches[process, id], result)
+            else:  # it is refused
+                del self.watches[process, id]
             return
         asked = self._open.pop((process, id), None)
         if isinstance(result, EchoListed):

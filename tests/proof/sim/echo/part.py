@@ -5,7 +5,7 @@ Knows: where each piece is, and what a seed draws.  Does not know what they do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -14,8 +14,9 @@ from distkv.sim.host import Host
 from distkv.sim.rule import Observer
 from distkv.sim.service import Drawn, SimPart
 from tests.proof.core.echo.machine import ECHO
-from tests.proof.sim.echo.actions import VERBS, AskEcho, KeepEcho, NameEcho, ShoutEcho
+from tests.proof.sim.echo.actions import VERBS, AskEcho, KeepEcho, ListEcho, NameEcho, NoteEcho, ShoutEcho
 from tests.proof.sim.echo.crowd import EchoCrowd, EchoNodes
+from tests.proof.sim.echo.notes import NotesAreKept
 from tests.proof.sim.echo.rule import EchoIsTrue, FieldsAreSeen, RowsStay, ShoutsAreTold
 
 SHARE: Final = 0.5
@@ -38,11 +39,22 @@ def _draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
         shout = ShoutEcho(node, text, rng.choice(SHOUTS))
         actions = AskEcho(node, other, text), NameEcho(node, name, given), KeepEcho(node, name, given), shout
         planned.append((at_ms, rng.choice(actions)))
-    return Drawn({"echo": True}, planned)
+    notes = _draw_notes(Random(f"notes of the echo {seed}"), names, length_ms)
+    return Drawn({"echo": True}, sorted([*planned, *notes], key=lambda one: one[0]))
+
+
+def _draw_notes(rng: Random, names: Sequence[str], length_ms: int) -> Iterator[tuple[int, ServiceAction]]:
+    """Who keeps which notes, and who asks for them."""
+    at_ms = 0
+    while (at_ms := at_ms + rng.randint(1, PAUSE_MS)) < length_ms:
+        node, desk, text = rng.choice(names), f"desk{at_ms % 3}", f"note {at_ms}"
+        is_once, leaves = rng.random() < 0.3, rng.random() < 0.1
+        note = NoteEcho(node, desk, text, is_once=is_once, leaves=leaves)
+        yield at_ms, rng.choice((note, note, NameEcho(node, desk, rng.choice(names)), ListEcho(node)))
 
 
 def _rules() -> list[Observer]:
-    return [EchoIsTrue(), RowsStay(), ShoutsAreTold(), FieldsAreSeen()]
+    return [EchoIsTrue(), RowsStay(), ShoutsAreTold(), FieldsAreSeen(), NotesAreKept()]
 
 
 PART: Final = SimPart(ECHO, {"echo": False}, _nodes, EchoCrowd, VERBS, _draw, _rules)
