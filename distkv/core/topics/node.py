@@ -140,6 +140,9 @@ class TopicNode:
     def servers(self) -> Collection[NodeName]:
         return self.owners.servers()
 
+    def want(self, name: str) -> None:
+        self.owners.want(name)
+
     def serves(self, name: str) -> bool:
         return self.owners.is_mine(name) or self.owners.may_begin(name)
 

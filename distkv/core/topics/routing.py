@@ -58,6 +58,9 @@ class RoutingHost(Protocol):
     def servers(self) -> Collection[NodeName]:
         """All nodes that serve topics."""
 
+    def want(self, name: str) -> None:
+        """A request waits until somebody answers about this topic."""
+
     def serves(self, name: str) -> bool:
         """Whether this node owns a topic, or may begin it now."""
 
@@ -97,6 +100,7 @@ class Routing:
         elif self._host.serves(name):
             self._host.serve(turn, TopicAsked(id, request, turn.boot_ms))
         else:
+            self._host.want(name)
             self._ask(turn, id, request)
 
     def ask_elsewhere(self, turn: ServiceTurn, asked: Iterable[TopicAsked]) -> None:
@@ -121,6 +125,7 @@ class Routing:
         elif self._host.serves(request.topic):
             self._host.serve(turn, TopicAsked(call, request, turn.boot_ms))
         else:
+            self._host.want(request.topic)
             node = self._host.server_for(request.topic)
             answer_elsewhere(turn, call, None if isinstance(node, DistkvError) or node == self._me else node)
 
