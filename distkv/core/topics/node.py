@@ -19,14 +19,14 @@ import attrs
 from distkv.core.ground.calls import CallKey
 from distkv.core.ground.data import ServiceRows
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput, ServiceWoken
-from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import Rng, ServiceAsked, ServiceWithdrawn
 from distkv.core.topics.asked import TopicAsked
 from distkv.core.topics.compare_answers import ExchangeTarget
 from distkv.core.topics.comparing import Comparing
 from distkv.core.topics.forgetting import Forgetting
-from distkv.core.topics.leases import Leases
+from distkv.core.topics.leases import LeasePurpose, Leases
 from distkv.core.topics.local_copies import LocalCopies
 from distkv.core.topics.own_producer import OwnProducer
 from distkv.core.topics.owning import Owners
@@ -202,6 +202,8 @@ class TopicNode:
             is_known = is_known or part.step(turn, what)
         if not is_known:
             self._routing.step(turn, what)
+        if isinstance(what, Replied) and isinstance(what.purpose, LeasePurpose):
+            self._serving.look_at_all(turn)
         self._serving.pass_time(turn)
 
     def _see_owner(self, turn: ServiceTurn, name: str) -> None:
