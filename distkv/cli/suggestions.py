@@ -48,7 +48,7 @@ def suggest_settings(_: click.Context, __: click.Parameter, word: str) -> list[C
     """The keys of the configuration, as `-C` takes them; their values are up to the user."""
     from distkv.cli.settings import known_settings
 
-    return [_item(f"{key}=", is_open=True) for key in known_settings() if key.startswith(word)]
+    return [offer(f"{key}=", is_open=True) for key in known_settings() if key.startswith(word)]
 
 
 def suggest_log_levels(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
@@ -57,7 +57,32 @@ def suggest_log_levels(_: click.Context, __: click.Parameter, word: str) -> list
 
     source, equals, _level = word.partition("=")
     found = [f"{source}={level}" for level in LEVEL_NAMES] if equals else [f"{source}=" for source in SOURCES]
-    return [_item(text, is_open=not equals) for text in found if text.startswith(word)]
+    return [offer(text, is_open=not equals) for text in found if text.startswith(word)]
+
+
+def asking_client(context: click.Context) -> Client:
+    """A connection to the node that the words before name, for as long as somebody who pressed a key waits.
+
+    Raises:
+        SettingsError: they name none.
+    """
+    from distkv.client.blocking import Client
+
+    group = context.parent
+    while group is not None and "hosts" not in group.params:
+        group = group.parent
+    options = group.params if group else {}
+    addresses = read_addresses(
+        options.get("hosts") or (), options.get("port"), os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT")
+    )
+    return Client(addresses, connect_s=PATIENCE_S / len(addresses), reply_s=PATIENCE_S)
+
+
+def offer(value: str, *, is_open: bool = False) -> CompletionItem:
+    """`is_open`: more belongs to the word, so no space follows."""
+    from asyncclick.shell_completion import CompletionItem
+
+    return CompletionItem(value, is_open=is_open)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -68,21 +93,21 @@ def _paths(context: click.Context, word: str, *, wants_trees: bool) -> list[Comp
     head, begun = word[:at], word[at:]
     try:
         parent = Path.parse(head[:-1]) if head else ROOT
-        with _client(context) as client:
+        with asking_client(context) as client:
             # Of many names those that come before `begun` are not asked for. Only text has a text form without a colon.
             after = begun[:-1] if begun and ":" not in begun else None
             listed = client.list(parent, limit=LISTED_MAX, after=after)
     except DistkvError:
         return []
-    found = [_item(word)] if word == str(ROOT) else []
+    found = [offer(word)] if word == str(ROOT) else []
     for one in listed:
         text = str(Path([one.name]))
         # What cannot be seen cannot be chosen, and might steer the terminal.
         if text.startswith(begun) and text.isprintable():
             if one.has_value or wants_trees:
-                found.append(_item(head + text))
+                found.append(offer(head + text))
             if one.children:
-                found.append(_item(f"{head}{text}.", is_open=True))
+                found.append(offer(f"{head}{text}.", is_open=True))
     return found
 
 
@@ -94,21 +119,3 @@ def _name_begin(word: str) -> int:
             begin = at + 1
         at += 2 if word[at] == ":" else 1
     return begin
-
-
-def _client(context: click.Context) -> Client:
-    """A connection to the node that the words before name."""
-    from distkv.client.blocking import Client
-
-    options = context.parent.params if context.parent else {}
-    addresses = read_addresses(
-        options.get("hosts") or (), options.get("port"), os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT")
-    )
-    return Client(addresses, connect_s=PATIENCE_S / len(addresses), reply_s=PATIENCE_S)
-
-
-def _item(value: str, *, is_open: bool = False) -> CompletionItem:
-    """`is_open`: more belongs to the word, so no space follows."""
-    from asyncclick.shell_completion import CompletionItem
-
-    return CompletionItem(value, is_open=is_open)

@@ -8,11 +8,16 @@ Invariant: what is none of these is refused before anything connects.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import asyncclick as click
 
 from distkv.cli.commands import Commands
-from distkv.errors import DecodeError, SettingsError
+from distkv.errors import DecodeError, DistkvError, SettingsError
 from distkv.wire.topic_fields import NAME_BYTES_MAX, read_name
+
+if TYPE_CHECKING:
+    from asyncclick.shell_completion import CompletionItem
 
 COMMANDS = Commands(
     {
@@ -43,3 +48,18 @@ def read_topic_name(text: str, what: str = "TOPIC") -> str:
     except DecodeError:
         says = f"give text of 1 to {NAME_BYTES_MAX} bytes without control characters"
         raise SettingsError(f"{what} is {text[:40]!r}: {says}") from None
+
+
+def suggest_topics(context: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
+    """The topics whose names begin with `word`, as far as the node that the words before name knows them."""
+    from distkv.cli.suggestions import LISTED_MAX, asking_client, offer
+    from distkv.wire.fields import read_list, read_map
+
+    try:
+        with asking_client(context) as client:
+            page = client.request("topic_list", {"prefix": word, "limit": LISTED_MAX}, is_read=True)
+        items = [read_map(item, "items") for item in read_list(page.get("items"), "items")]
+    except DistkvError:
+        return []
+    names = [str(item.get("topic")) for item in items]
+    return [offer(name) for name in names if name.startswith(word) and name.isprintable()]

@@ -15,7 +15,7 @@ import asyncclick as click
 
 from distkv.cli.output import Form, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
-from distkv.cli.topic import read_topic_name
+from distkv.cli.topic import read_topic_name, suggest_topics
 from distkv.client.blocking import Client
 from distkv.text.display import table, word
 from distkv.text.moment import utc
@@ -27,7 +27,7 @@ WAITING: Final = ("SUBSCRIBER", "WAITING", "SINCE")
 
 
 @click.command("list")
-@click.argument("prefix", default="")
+@click.argument("prefix", default="", shell_complete=suggest_topics)
 @output_option
 @click.pass_obj
 def list_command(session: CliSession, prefix: str, form: str | None) -> Job:
@@ -50,7 +50,7 @@ def _list(session: CliSession, prefix: str, form: Form) -> None:
 
 
 @click.command("show")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @output_option
 @click.pass_obj
 def show_command(session: CliSession, topic: str, form: str | None) -> Job:
@@ -72,7 +72,7 @@ def _show(session: CliSession, topic: str, form: Form) -> None:
 
 
 @click.command("set")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @click.option("--min-replicas", metavar="N", type=click.IntRange(1, COPIES_MAX), help="Refuse a put with fewer copies.")
 @click.option("--keep-s", metavar="SECONDS", type=click.FloatRange(0), help="Drop older messages. 0: never.")
 @click.option(
@@ -97,7 +97,7 @@ def set_command(
 
 
 @click.command("drop")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @click.option("--subscriber", metavar="NAME", help="Only what the topic remembers of this subscriber.")
 @click.option("--producer", metavar="NAME", help="Only what the topic remembers of this producer.")
 @click.option("--force", is_flag=True, help="Also while nodes are away that may have more of it.")
@@ -154,7 +154,7 @@ def _lines(shown: Mapping[str, object]) -> Iterator[str]:
     yield f"owner: {shown.get('owner')}"
     yield f"followers: {', '.join(followers) or 'none'}"
     yield f"copies: {shown.get('copies')}, at least {shown.get('min_replicas')}"
-    kept = f", {shown.get('kept')} of them for nodes that are away" if shown.get("kept") else ""
+    kept = f", {shown.get('kept')} of them for nodes that are away" if shown.get("kept") and waits_for else ""
     yield f"messages: {shown.get('messages')}, {shown.get('bytes')} bytes{kept}"
     yield f"producers: {shown.get('producers')}"
     for name, unit in (("keep_s", "s"), ("keep_bytes", "bytes")):

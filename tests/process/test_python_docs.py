@@ -20,7 +20,7 @@ from tests.process.servers import Servers
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "python.rst"
-PAGES = [DOCUMENT, DOCS / "howto" / "python.rst"]
+PAGES = [DOCUMENT, DOCS / "howto" / "python.rst", DOCS / "howto" / "topics.rst"]
 OTHERS = {
     DOCS / "architecture.rst": "tests/tidy/test_docs.py",
     DOCS / "event-table.rst": "tests/unit/spark/test_table_docs.py",
@@ -45,7 +45,7 @@ def examples(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
+def test_examples_print_what_is_shown(servers: Servers, tmp_path: Path, page: Path) -> None:
     server = servers.add("a")
     server.start("--transport", "solo", "--init", "hello", options=("-C", "tokens.servers=[a]"))
     server.wait_ready()
@@ -54,6 +54,7 @@ def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
         here = program.replace("27586", str(server.port)).replace("connect()", f"connect(port={server.port})")
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", here],
+            cwd=tmp_path,
             env=os.environ | servers.environment,
             capture_output=True,
             text=True,

@@ -93,6 +93,24 @@ def test_port_that_is_none_offers_nothing(capsys: Capture) -> None:
     assert offered(capsys, "client", "-p", "x", "get", "a") == []
 
 
+# -- topics -------------------------------------------------------------------------------------------------------
+
+TOPICS = reply({"items": [{"topic": "bills"}, {"topic": "bills of may"}, {"topic": "b\x1b[2J"}, {"topic": "worklog"}]})
+
+
+@pytest.mark.usefixtures("asked_by_fish")
+@pytest.mark.parametrize("command", ["list", "show", "set", "drop"])
+def test_topics_are_those_of_the_node_that_begin_so(capsys: Capture, command: str) -> None:
+    with open_server(TOPICS) as server:
+        assert of_paths(capsys, server, "topic", command, "b") == ["bills", "bills of may"]
+
+
+@pytest.mark.usefixtures("asked_by_fish")
+def test_node_that_says_nonsense_of_topics_offers_nothing(capsys: Capture) -> None:
+    with open_server(reply({"items": 5})) as server:
+        assert of_paths(capsys, server, "topic", "show", "b") == []
+
+
 # -- everything else ----------------------------------------------------------------------------------------------
 
 
