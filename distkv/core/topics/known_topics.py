@@ -143,8 +143,7 @@ class KnownTopics:
         name = topic_of(key)
         if name is not None:
             self._written.pop(name, None)
-            self._look(name)
-            if not self.versions(name).is_stored:
+            if not self._look(name).is_stored:
                 turn.note("topic_entry_bad", topic=name)
         return name
 
@@ -174,7 +173,8 @@ class KnownTopics:
 
     # -- inside
 
-    def _look(self, name: str) -> None:
+    def _look(self, name: str) -> Versions:
+        """See what the entry says now."""
         before = self._views.pop(name, None)
         if before is not None:
             self._count(before, -1)
@@ -197,6 +197,7 @@ class KnownTopics:
             self._dropped[name] = dropped
         else:
             self._dropped.pop(name, None)
+        return versions
 
     def _count(self, view: TopicView, step: int) -> None:
         owner, me = view.owner, self._ground.me
