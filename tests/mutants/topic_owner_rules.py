@@ -28,8 +28,8 @@ TOPIC_OWNER_RULES = (
         "loser-has-nothing",
         "an owner lacks what the owners of other versions took",
         "core/topics/entries.py",
-        "    lacks += [one.group for one in topics if owner not in one.group]\n",
-        "",
+        "    others = [one for one in topics if owner",
+        "    others = [one for one in topics if one is base and owner",
         ENTRIES,
     ),
     broken(
@@ -44,8 +44,8 @@ TOPIC_OWNER_RULES = (
         "not-whole-and-silent-about-it",
         "a follower that is not whole says what it lacks when it takes over",
         "core/topics/entries.py",
-        "    if not is_whole and owner != base.owner:\n",
-        "    if False:\n",
+        "not (is_whole and owner in one.group)",
+        "owner not in one.group",
         OWNERS,
     ),
     broken(

@@ -104,7 +104,7 @@ def merged(
         versions: the winner first.
         lives: of all nodes.
         taker: who is to be the owner; None: the lowest name of all owners that have their disks.
-        is_whole: whether a taker that followed has all that its owner had.
+        is_whole: whether the new owner has all that the owner had whom it followed.
     """
     dropped = {id for one in versions for id in one.dropped}
     topics = [one for one in versions if one.owner is not None]
@@ -117,9 +117,8 @@ def merged(
     named = dict(zip(base.followers, base.namings, strict=True))
     followers = [one for one in named if _has_disk(one, lives) and one != owner]
     lacks = [group for one in topics for group in one.lacks]
-    lacks += [one.group for one in topics if owner not in one.group]
-    if not is_whole and owner != base.owner:
-        lacks.append(tuple(one for one in base.group if one != owner))
+    others = [one for one in topics if owner != one.owner and not (is_whole and owner in one.group)]
+    lacks += [tuple(holder for holder in one.group if holder != owner) for one in others]
     return evolve(
         base,
         ids=_capped(ids),

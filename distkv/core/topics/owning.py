@@ -252,6 +252,9 @@ class Owners:
         if view is None or view.owner != self.me:
             return False
         entry, now_ms = view.entry, turn.boot_ms
+        if not view.is_settled:
+            found, is_whole = self._known.versions(name).found, self._copies.is_whole(name)
+            entry = merged(found, self._known.life_of, is_whole=is_whole) or entry
         silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
         unfit = {one for one in entry.followers if now_ms < self._unfit.get((name, one.node), now_ms)}
         kept = {one for one in entry.followers if one not in silent and one not in unfit}

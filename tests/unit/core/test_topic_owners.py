@@ -197,6 +197,23 @@ def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
     assert b.view().entry.lacks == ((Holder(A, LIFE),),)
 
 
+def test_owner_that_followed_the_other_one_and_was_not_whole_says_so() -> None:
+    """TOPIC-5."""
+    a, b, c = fleet(A, B, C)
+    a.alive()
+    a.put()
+    c.alive(A)
+    c.put()
+    assert c.view().followers == (A,)
+    a.hear([*c.changes.values()])
+    a.copies.whole = False
+    assert a.view().lacking == ()
+    a.pass_ms(2000)
+    assert (a.view().owner, a.view().lacking) == (A, (C,))
+    met(a, b, c)
+    assert b.view() == a.view()
+
+
 def test_node_that_holds_nothing_begins_when_no_holder_is_reached() -> None:
     """TOPIC-8."""
     a, _, c = begun()
