@@ -268,8 +268,8 @@ def pack_request(request: TopicRequest) -> bytes:
 
 
 class NodeRequests:
-    """Reads what `pack_request` packed, with the same care as what comes from a client. A put may have a producer of
-    a node."""
+    """Reads what `pack_request` packed, with the same care as what comes from a client. A put has a producer, which may
+    be one of a node."""
 
     def read(self, data: bytes) -> TopicRequest:
         """The request; its `seq` is 0.
@@ -290,6 +290,8 @@ class NodeRequests:
         if action == "topic_put":
             put = _READ_PUT(0, fields, data)
             _check_put(put)
+            if put.producer is None:
+                raise RequestError("the field 'producer' is missing: the node that a client asks gives one")
             return put
         read = _READ.get(action) if type(action) is str else None
         if read is None:

@@ -162,7 +162,8 @@ def test_put_of_a_node_has_its_own_producer() -> None:
     "fields",
     [
         [], 1, None, {}, {"action": 1}, {"action": "get_value", "path": []}, {"action": "topic_show"},
-        {"action": "topic_put", **PUT, "floor": 1}, {"action": "topic_put", "topic": "log"},
+        {"action": "topic_put", **PUT, "floor": 1}, {"action": "topic_put", **PUT},
+        {"action": "topic_put", "topic": "log"},
         {"action": "topic_put", **WHOLE, "producer": "a\n"}, {"action": "topic_set", "topic": "log"},
     ],
 )  # fmt: skip
