@@ -121,9 +121,12 @@ class OneNode:
         self._take(turn)
 
     def step(self, what: ServiceInput) -> None:
-        turn = ServiceTurn(TOPICS, self.now_ms, WALL, self.data)
-        self.machine.step(turn, what)
-        self._take(turn)
+        """One input, and then all that the store says of what was written."""
+        inputs = [what]
+        for one in inputs:
+            turn = ServiceTurn(TOPICS, self.now_ms, WALL, self.data)
+            self.machine.step(turn, one)
+            inputs += [EntryChanged(key) for key in self._take(turn)]
         self.machine.check()
 
     def do(self, kind: str, what: object) -> None:
@@ -150,7 +153,9 @@ class OneNode:
                 self.now_ms += passed_ms
                 self.step(ServiceWoken())
 
-    def _take(self, turn: ServiceTurn) -> None:
+    def _take(self, turn: ServiceTurn) -> list[str]:
+        """What it wanted done; the entries that it has written."""
+        written = list[str]()
         for effect in turn.effects:
             if isinstance(effect, DataKept):
                 self.data.keep(TOPICS, effect.key, effect.value)
@@ -158,6 +163,8 @@ class OneNode:
                 self.open.append(effect.purpose)
             elif isinstance(effect, EntryWritten):
                 self.entries.found[effect.key] = () if effect.value is None else (effect.value,)
+                written.append(effect.key)
+        return written
 
 
 @examples(60)
