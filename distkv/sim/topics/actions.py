@@ -177,11 +177,11 @@ class ShowTopics(ShowService):
     service = TOPICS
 
 
-Asked: TypeAlias = SubscribeOnce | PutOnce | GetOnce | LimitTopic | DropTopic
+OnceAsked: TypeAlias = SubscribeOnce | PutOnce | GetOnce | LimitTopic | DropTopic
 OfClient: TypeAlias = (
     StartProducer | SendMessages | StartConsumer | EndConsumer | CrashClient | SaveState | TwinClient | MoveClient
 )  # fmt: skip
-TopicAction: TypeAlias = Asked | OfClient
+TopicAction: TypeAlias = OnceAsked | OfClient
 
 _CLIENT: Final = node("client", usage="CLIENT", is_naming=False)
 _TOPIC: Final = forms.text("topic", "the topic")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -25,6 +25,9 @@ from distkv.wire.asking import encode_request
 from distkv.wire.frames import decode_request
 from distkv.wire.services import ServiceRequest
 from distkv.wire.topic_requests import TopicRequest
+
+Tell: TypeAlias = Callable[[ServiceResult], object]
+"""Who is told the answer."""
 
 WAY_MS: Final = 2
 """Between a client and a node, one way."""
@@ -46,14 +49,28 @@ class ClientLine:
         self._process: Process | None = None
         self._number = 0
         self._is_closed = False
+        self._count = 0
+        self._open: Final = set[int]()
+        """What was asked on this connection and is not answered."""
         self._asked: Final = dict[int, Process]()
-        """The requests that are under way, by their numbers there."""
+        """The requests that are at a node, by their numbers there."""
         self._fleet.later(0, self._connect)
 
-    def ask(self, request: TopicRequest, tell: Callable[[ServiceResult], object]) -> None:
-        """Ask the node that it is connected with; nothing, if there is none."""
+    @property
+    def is_connected(self) -> bool:
+        return self._process is not None
+
+    def ask(self, request: TopicRequest, tell: Tell) -> int:
+        """Ask the node that it is connected with; nobody, if there is none. Returns the number that `is_open` takes."""
+        self._count += 1
         if self._process is not None:
-            self._fleet.later(WAY_MS, partial(self._ask, self._process, self._number, request, tell))
+            self._open.add(self._count)
+            self._fleet.later(WAY_MS, partial(self._ask, self._process, self._number, request, tell, self._count))
+        return self._count
+
+    def is_open(self, number: int) -> bool:
+        """Whether a request is not answered, and still may be."""
+        return number in self._open
 
     def move(self, node: str) -> None:
         """Connect to this node."""
@@ -96,6 +113,7 @@ class ClientLine:
             if process.asked.pop(number, None) is not None:
                 process.host.give(process, partial(process.step, ServiceWithdrawn(TOPICS, number)))
         self._asked.clear()
+        self._open.clear()
         if self._process is not None:
             self._process.connected.pop(self, None)
         self._process = None
@@ -106,30 +124,28 @@ class ClientLine:
         self._node = names[(names.index(self._node) + 1) % len(names)]
         self._fleet.later(CONNECT_MS, self._connect)
 
-    def _ask(
-        self, process: Process, connection: int, request: TopicRequest, tell: Callable[[ServiceResult], object]
-    ) -> None:
+    def _ask(self, process: Process, connection: int, request: TopicRequest, tell: Tell, count: int) -> None:
         """The request is there, if anybody is."""
         if connection == self._number and process.is_running:
-            number = give_request(process, request, partial(self._answered, connection, tell))
+            number = process.next_request()
             self._asked[number] = process
+            give_request(process, number, request, partial(self._answered, connection, tell, count))
 
-    def _answered(self, connection: int, tell: Callable[[ServiceResult], object], answer: Answer) -> None:
+    def _answered(self, connection: int, tell: Tell, count: int, answer: Answer) -> None:
         if connection == self._number:
             self._asked.pop(answer.id, None)
-            self._fleet.later(WAY_MS, partial(self._hear, connection, tell, answer))
+            self._fleet.later(WAY_MS, partial(self._hear, connection, tell, count, answer))
 
-    def _hear(self, connection: int, tell: Callable[[ServiceResult], object], answer: Answer) -> None:
+    def _hear(self, connection: int, tell: Tell, count: int, answer: Answer) -> None:
         if connection == self._number:
+            self._open.discard(count)
             tell(answer.result)
 
 
-def give_request(process: Process, request: TopicRequest, tell: Callable[[Answer], object]) -> int:
-    """Let a node have a request, as its frame says it. Returns its number there."""
-    number = process.next_request()
+def give_request(process: Process, number: int, request: TopicRequest, tell: Callable[[Answer], object]) -> None:
+    """Let a node have a request, as its frame says it."""
     read = decode_request(encode_request(attrs.evolve(request, seq=number)))
     if not isinstance(read, ServiceRequest) or not isinstance(read, type(request)):
         raise TypeError(f"a node takes {request} for {read}")
     process.asked[number] = tell
     process.host.give(process, partial(process.step, ServiceAsked(TOPICS, number, read)))
-    return number

@@ -58,7 +58,7 @@ def draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
     consumers = draw_consumers(Random(f"topic consumers {seed}"), names, topics, length_ms)
     others = draw_others(Random(f"topic others {seed}"), names, topics, length_ms)
     settings = {
-        "topics": servers, "topic_replicas": replicas, "topic_lease_ms": lease_ms, "topic_drift": DRIFT,
+        "trees": True, "topics": servers, "topic_replicas": replicas, "topic_lease_ms": lease_ms, "topic_drift": DRIFT,
         "topic_away": away_bytes,
     }  # fmt: skip
     return Drawn(settings, [*producers, *consumers, *others])

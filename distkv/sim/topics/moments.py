@@ -58,6 +58,7 @@ class SubscriptionTaken:
     topic: str
     subscriber: str
     is_subscribed: bool
+    op: int
     is_changed: bool
     copies: int
 
@@ -69,6 +70,18 @@ class SubscriptionSent:
     topic: str
     subscriber: str
     is_subscribed: bool
+    op: int | None
+    """None: the servers choose it."""
+
+
+@attrs.frozen
+class SubscriptionMissed:
+    """A client hears that its subscriber is not subscribed."""
+
+    topic: str
+    subscriber: str
+    asked_ms: int
+    why: str
 
 
 @attrs.frozen
@@ -120,9 +133,10 @@ class TopicLimited:
     """Somebody limits how much a topic keeps, or drops it: then messages may go that nobody has seen."""
 
     topic: str
+    is_dropped: bool = False
 
 
 TopicMoment: TypeAlias = (
     PutSent | PutStored | PutDenied | SubscriptionTaken | SubscriptionSent | GetSent | GetTold | MessageRecorded
-    | StateForked | TopicLimited
+    | StateForked | SubscriptionMissed | TopicLimited
 )  # fmt: skip

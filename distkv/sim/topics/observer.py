@@ -16,6 +16,7 @@ from distkv.sim.topics.moments import (
     PutSent,
     PutStored,
     StateForked,
+    SubscriptionMissed,
     SubscriptionSent,
     SubscriptionTaken,
     TopicLimited,
@@ -39,6 +40,7 @@ class TopicObserver(Observer):
     def put_denied(self, at_ms: int, what: PutDenied) -> None: ...
     def subscription_sent(self, at_ms: int, what: SubscriptionSent) -> None: ...
     def subscription_taken(self, at_ms: int, what: SubscriptionTaken) -> None: ...
+    def subscription_missed(self, at_ms: int, what: SubscriptionMissed) -> None: ...
     def get_sent(self, at_ms: int, what: GetSent) -> None: ...
     def get_told(self, at_ms: int, what: GetTold) -> None: ...
     def recorded(self, at_ms: int, what: MessageRecorded) -> None: ...
@@ -59,6 +61,8 @@ class TopicObserver(Observer):
                 self.subscription_sent(at_ms, what)
             case SubscriptionTaken():
                 self.subscription_taken(at_ms, what)
+            case SubscriptionMissed():
+                self.subscription_missed(at_ms, what)
             case GetSent():
                 self.get_sent(at_ms, what)
             case GetTold():

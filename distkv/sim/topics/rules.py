@@ -21,6 +21,7 @@ from distkv.sim.topics.moments import (
     PutSent,
     PutStored,
     StateForked,
+    SubscriptionMissed,
     SubscriptionSent,
     SubscriptionTaken,
     TopicLimited,
@@ -80,8 +81,11 @@ class PutsAreKept(TopicObserver):
         self._by_identity: dict[tuple[str, Identity], set[str]] = {}
         self._subscriptions: dict[tuple[str, str], tuple[int, int]] = {}
         """By topic and subscriber: since when it surely is subscribed, and with how many copies."""
+        self._ended: dict[tuple[str, str], int] = {}
+        """The highest op that may have ended a subscription."""
         self._recorded: dict[tuple[str, str], set[Identity]] = {}
         self._gone: dict[tuple[str, str], dict[str, Ranges]] = {}
+        self._dropped: set[str] = set()
 
     def put_sent(self, at_ms: int, what: PutSent) -> None:
         self._puts.setdefault((what.topic, what.value), _Promised(at_ms))
@@ -94,13 +98,30 @@ class PutsAreKept(TopicObserver):
             put.answered_ms, put.identity, put.copies = at_ms, what.identity, what.copies
 
     def subscription_sent(self, at_ms: int, what: SubscriptionSent) -> None:  # noqa: ARG002
+        key = what.topic, what.subscriber
         if not what.is_subscribed:
-            self._subscriptions.pop((what.topic, what.subscriber), None)
+            self._ended[key] = max(self._ended.get(key, 0), 2**63 if what.op is None else what.op)
+            self._subscriptions.pop(key, None)
 
     def subscription_taken(self, at_ms: int, what: SubscriptionTaken) -> None:
         key = what.topic, what.subscriber
-        if what.is_subscribed and (what.is_changed or key not in self._subscriptions):
+        is_on = what.is_subscribed and what.op > self._ended.get(key, 0)
+        if is_on and (what.is_changed or key not in self._subscriptions):
             self._subscriptions[key] = at_ms, what.copies
+
+    def topic_limited(self, at_ms: int, what: TopicLimited) -> None:  # noqa: ARG002
+        if what.is_dropped:
+            self._dropped.add(what.topic)
+
+    def subscription_missed(self, at_ms: int, what: SubscriptionMissed) -> None:
+        key = what.topic, what.subscriber
+        since_ms, copies = self._subscriptions.get(key, (at_ms, 0))
+        if what.asked_ms <= since_ms:
+            return
+        del self._subscriptions[key]
+        if self.troubles.lost_since(since_ms) < copies and what.topic not in self._dropped:
+            text = f"subscribed since {since_ms} ms with {copies} copies, hears at {at_ms} ms: {what.why}"
+            raise self.broken(f"{what.subscriber} of {what.topic}, {text}")
 
     def recorded(self, at_ms: int, what: MessageRecorded) -> None:  # noqa: ARG002
         self._recorded.setdefault((what.topic, what.subscriber), set()).add(what.identity)
@@ -120,7 +141,7 @@ class PutsAreKept(TopicObserver):
     def _check(self, key: tuple[str, str], since_ms: int) -> None:
         recorded, gone = self._recorded.get(key, set()), self._gone.get(key, {})
         for (topic, value), put in self._puts.items():
-            if topic != key[0] or put.answered_ms is None or put.asked_ms <= since_ms:
+            if topic != key[0] or topic in self._dropped or put.answered_ms is None or put.asked_ms <= since_ms:
                 continue
             self.checked += 1
             producer, counter = put.identity
@@ -203,25 +224,28 @@ class NeverAgain(TopicObserver):
     def __init__(self, troubles: Troubles) -> None:
         super().__init__(troubles)
         self.checked = 0
-        self._asked: dict[int, tuple[set[Identity], tuple[Identity, ...]]] = {}
-        """Of each get that is under way, what was done for certain when it was asked, and what it says."""
-        self._done: dict[tuple[str, str], set[Identity]] = {}
+        self._asked: dict[int, tuple[int, tuple[Identity, ...]]] = {}
+        """Of each get that is under way, how much was done for certain when it was asked, and what it says."""
+        self._done: dict[tuple[str, str], dict[Identity, int]] = {}
+        """By topic and subscriber what is done for certain, numbered."""
 
     def subscription_taken(self, at_ms: int, what: SubscriptionTaken) -> None:  # noqa: ARG002
         if what.is_changed:
             self._done.pop((what.topic, what.subscriber), None)
 
     def get_sent(self, at_ms: int, what: GetSent) -> None:  # noqa: ARG002
-        known = self._done.get((what.topic, what.subscriber), set())
-        self._asked[what.number] = set(known) if self.troubles.is_whole else set(), what.done
+        self._asked[what.number] = len(self._done.get((what.topic, what.subscriber), ())), what.done
 
     def get_told(self, at_ms: int, what: GetTold) -> None:
-        known, said = self._asked.pop(what.number, (set(), ()))
+        known, said = self._asked.pop(what.number, (0, ()))
+        done = self._done.setdefault((what.topic, what.subscriber), {})
         for identity, value in what.messages:
             self.checked += 1
-            if self.troubles.is_whole and (identity in known or identity in said):
+            is_done = identity in said or done.get(identity, known) < known
+            if is_done and self.troubles.is_whole:
                 raise self.broken(f"{what.subscriber} of {what.topic} got {identity} ({value}) again at {at_ms} ms")
-        self._done.setdefault((what.topic, what.subscriber), set()).update(said)
+        for identity in said:
+            done.setdefault(identity, len(done))
 
 
 class OnlyPutsCome(TopicObserver):

@@ -7,12 +7,13 @@ Invariant: what was once split counts as split to the end: what both sides took 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from distkv.core.ready import Input, Ready
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observer
-from distkv.wire.message import ResetRecord, StaleRecord
+from distkv.wire.message import Record, ResetRecord, StaleRecord
 
 _CUTS: Final = ("split ", "cut ", "foreign")
 """How it begins what befalls the ways between nodes."""
@@ -30,6 +31,8 @@ class Troubles(Observer):
         self._now_ms = 0
         self._lost: dict[str, int] = {}
         """By host, when its disk was lost or set back last."""
+        self._joined: set[str] = set()
+        """Hosts that have something to lose: a new one begins with an empty disk, too."""
 
     @property
     def is_whole(self) -> bool:
@@ -49,7 +52,16 @@ class Troubles(Observer):
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         self._lost[host.name] = self._now_ms  # it was said a moment ago what befell the host
+        if host.disk.is_empty:
+            self._joined.discard(host.name)
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:
+        if records:
+            self._joined.add(process.host.name)
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         if ready.records and any(isinstance(record, ResetRecord | StaleRecord) for record in ready.records):
-            self._lost[process.host.name] = process.now_ms
+            name = process.host.name
+            if name in self._joined:
+                self._lost[name] = process.now_ms
+            self._joined.add(name)

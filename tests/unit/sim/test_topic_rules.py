@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ready import Ready
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
@@ -21,6 +22,7 @@ from distkv.sim.topics.moments import (
     PutSent,
     PutStored,
     StateForked,
+    SubscriptionMissed,
     SubscriptionSent,
     SubscriptionTaken,
     TopicLimited,
@@ -36,6 +38,7 @@ from distkv.sim.topics.rules import (
 )
 from distkv.sim.topics.troubles import APART, Troubles
 from distkv.sim.wording import DEEDS
+from distkv.wire.message import ResetRecord
 
 STEP_MS = 100
 
@@ -45,8 +48,12 @@ def _put(counter: int, *, copies: int = 2) -> tuple[TopicMoment, TopicMoment]:
     return PutSent("p", "t", value, identity), PutStored("p", "t", value, identity, copies)
 
 
-def _subscribed(*, is_subscribed: bool = True) -> TopicMoment:
-    return SubscriptionTaken("t", "s", is_subscribed, is_changed=True, copies=2)
+def _subscribed(op: int = 1) -> TopicMoment:
+    return SubscriptionTaken("t", "s", True, op, is_changed=True, copies=2)
+
+
+def _unsubscribes(op: int | None = 2) -> TopicMoment:
+    return SubscriptionSent("t", "s", False, op)
 
 
 def _recorded(counter: int, state: int = 1) -> TopicMoment:
@@ -129,8 +136,31 @@ def test_put_without_an_answer_is_not_owed() -> None:
 
 def test_nothing_is_owed_after_an_unsubscribe() -> None:
     rule = PutsAreKept(Troubles())
-    _tell(rule, _subscribed(), *_put(1), SubscriptionSent("t", "s", is_subscribed=False))
+    _tell(rule, _subscribed(), *_put(1), _unsubscribes())
     assert _lacking(rule) == ""
+
+
+def test_subscription_that_a_later_op_ended_is_none() -> None:
+    rule = PutsAreKept(Troubles())
+    _tell(rule, _unsubscribes(2), _subscribed(1), *_put(1))
+    assert _lacking(rule) == ""
+
+
+def test_subscription_above_the_end_of_another_one_counts() -> None:
+    rule = PutsAreKept(Troubles())
+    _tell(rule, _unsubscribes(2), _subscribed(3), *_put(1))
+    assert "lacks m1" in _lacking(rule)
+
+
+def test_subscriber_that_is_said_to_be_none_is_noticed() -> None:
+    with pytest.raises(BrokenRuleError, match="subscribed since 0 ms"):
+        _tell(PutsAreKept(Troubles()), _subscribed(), SubscriptionMissed("t", "s", 50, "not subscribed"))
+
+
+def test_subscriber_that_asked_before_it_was_subscribed_may_be_none() -> None:
+    rule = PutsAreKept(Troubles())
+    _tell(rule, _subscribed(), SubscriptionMissed("t", "s", 0, "not subscribed"))
+    assert rule.troubles.is_whole
 
 
 def test_message_that_is_said_to_be_gone_is_not_owed() -> None:
@@ -234,3 +264,26 @@ def test_identity_of_two_messages_is_noticed() -> None:
 
 def test_words_for_what_sets_a_node_apart_are_those_that_are_told() -> None:
     assert set(DEEDS.values()) > APART
+
+
+def _first_step(troubles: Troubles, fleet: Fleet) -> None:
+    """A new host downloads what others have: its own disk held nothing."""
+    host = fleet.start("a", init=1)
+    assert host.process is not None
+    troubles.started(host.process, [])
+    troubles.stepped(host.process, None, Ready(records=[ResetRecord()]))
+
+
+def test_new_host_loses_no_disk() -> None:
+    troubles = Troubles()
+    _first_step(troubles, Fleet(1))
+    assert troubles.is_whole
+
+
+def test_host_whose_life_is_over_has_lost_its_disk() -> None:
+    troubles, fleet = Troubles(), Fleet(1)
+    _first_step(troubles, fleet)
+    (host,) = fleet.ours()
+    assert host.process is not None
+    troubles.stepped(host.process, None, Ready(records=[ResetRecord()]))
+    assert troubles.lost_since(0) == 1
