@@ -14,7 +14,7 @@ from distkv.sim.player import ScriptFailedError, play
 from tests.profiles import size
 
 HEAD = """
-settings topics=3 seed=3
+settings topics=3 trees=yes seed=3
 cluster a b c
 show nothing
 """
