@@ -27,4 +27,4 @@ def test_page_names_every_kind_that_can_be_shown() -> None:
 
 def test_page_names_every_setting_of_the_network() -> None:
     _, _, settings = PAGE.partition("Settings are what the core is told")
-    assert world_known().keys() - set(re.findall(r"``(\w+)``", settings)) == set()
+    assert world_known().keys() - set(re.findall(r"``([\w-]+)``", settings)) == set()

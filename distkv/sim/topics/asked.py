@@ -103,23 +103,22 @@ class OnceCrowd:
 
     def _answered(self, action: OnceAsked, number: int, answer: Answer) -> None:
         result, fleet, topic = answer.result, self._fleet, action.topic
-        match action:
-            case SubscribeOnce(subscriber=subscriber) if isinstance(result, TopicSubscribed):
-                is_on = not action.is_end
-                fleet.moment(SubscriptionTaken(topic, subscriber, is_on, result.op, result.is_changed, result.copies))
-                fleet.client(subscriber, f"{'is' if is_on else 'is not'} subscribed to {topic}, {_copies(result)}")
-            case PutOnce(value=value) if isinstance(result, TopicPutDone):
-                identity = result.producer, result.counter
-                fleet.moment(PutStored(action.node, topic, value, identity, result.copies))
-                is_known = " already" if result.is_duplicate else ""
-                fleet.client(action.node, f"has put {value} into {topic}{is_known}, {_copies(result)}")
-            case GetOnce() if isinstance(result, TopicMessages):
-                self._got_messages(action, number, result)
-            case PutOnce(value=value) if isinstance(result, DistkvError):
-                fleet.moment(PutDenied(action.node, topic, value, result.code, is_certain(result)))
-                fleet.client(action.node, f"does not put {value} into {topic}: {result.code}")
-            case _:
-                fleet.client(action.node, f"{_words(action)} {topic}: {_outcome(result)}")
+        if isinstance(action, SubscribeOnce) and isinstance(result, TopicSubscribed):
+            is_on, subscriber = not action.is_end, action.subscriber
+            fleet.moment(SubscriptionTaken(topic, subscriber, is_on, result.op, result.is_changed, result.copies))
+            fleet.client(subscriber, f"{'is' if is_on else 'is not'} subscribed to {topic}, {_copies(result)}")
+        elif isinstance(action, PutOnce) and isinstance(result, TopicPutDone):
+            identity = result.producer, result.counter
+            fleet.moment(PutStored(action.node, topic, action.value, identity, result.copies))
+            is_known = " already" if result.is_duplicate else ""
+            fleet.client(action.node, f"has put {action.value} into {topic}{is_known}, {_copies(result)}")
+        elif isinstance(action, GetOnce) and isinstance(result, TopicMessages):
+            self._got_messages(action, number, result)
+        elif isinstance(action, PutOnce) and isinstance(result, DistkvError):
+            fleet.moment(PutDenied(action.node, topic, action.value, result.code, is_certain(result)))
+            fleet.client(action.node, f"does not put {action.value} into {topic}: {result.code}")
+        else:
+            fleet.client(action.node, f"{_words(action)} {topic}: {_outcome(result)}")
 
     def _got_messages(self, action: GetOnce, number: int, result: TopicMessages) -> None:
         fleet, topic, subscriber = self._fleet, action.topic, action.subscriber

@@ -64,13 +64,12 @@ class TopicCrowd:
         client = self._clients.get(action.client)
         if client is not None:
             return self._client_does(client, action, nodes.seed)
-        match action:
-            case StartProducer(node=node, topic=topic):
-                self._begin(ProducerClient(self._fleet, nodes.seed, node, action.client, topic))
-            case StartConsumer():
-                self._begin(ConsumerClient(self._fleet, nodes.seed, action, self._next_number))
-            case _:
-                return f"{action.client} did not begin yet"
+        if isinstance(action, StartProducer):
+            self._begin(ProducerClient(self._fleet, nodes.seed, action.node, action.client, action.topic))
+        elif isinstance(action, StartConsumer):
+            self._begin(ConsumerClient(self._fleet, nodes.seed, action, self._next_number))
+        else:
+            return f"{action.client} did not begin yet"
         return ""
 
     def lines(self) -> list[str]:
