@@ -11,6 +11,7 @@ Invariant: as in `declared`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final, TypeAlias
 
@@ -40,6 +41,7 @@ TAG_BYTES: Final = 8
 TAGS_MAX: Final = 64
 """Of one producer: those of its highest counters are kept."""
 
+_ID: Final = re.compile(f"[0-9a-f]{{{ID_CHARS}}}")
 TopicId: TypeAlias = Annotated[str, Bounds(pattern=r"\A[0-9a-f]{16}\Z")]
 Tag: TypeAlias = Annotated[bytes, Bounds(min_length=TAG_BYTES, max_length=TAG_BYTES)]
 
@@ -204,4 +206,4 @@ def split_key(kept: str) -> tuple[str, str]:
 
 def is_id(text: str) -> bool:
     """Whether it is the id of a topic."""
-    return len(text) == ID_CHARS and all(char in "0123456789abcdef" for char in text)
+    return _ID.fullmatch(text) is not None
