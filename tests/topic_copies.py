@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import attrs
 
@@ -80,6 +80,8 @@ class Named:
 
     owner: NodeName
     followers: frozenset[NodeName] = frozenset()
+    namings: Mapping[NodeName, int] = attrs.field(factory=dict)
+    """Of the followers."""
 
 
 @attrs.define
@@ -122,7 +124,12 @@ class Fleet:
 
     def name(self, name: str, owner: NodeName, *followers: NodeName) -> None:
         """The entry of a topic is this, and all nodes see it."""
-        self.entries[name] = Named(owner, frozenset(followers))
+        before = self.entries.get(name)
+        self.count += 1
+        namings = dict.fromkeys(followers, self.count)
+        if before is not None:
+            namings |= {node: number for node, number in before.namings.items() if node in followers}
+        self.entries[name] = Named(owner, frozenset(followers), namings)
         for node in self.nodes.values():
             if node.is_up and not node.is_paused:
                 node.look(name)
@@ -381,9 +388,9 @@ class CopyNode:
     def is_alive(self, node: NodeName) -> bool:
         return self.fleet.nodes[node].is_up
 
-    def is_named(self, name: str) -> bool:
+    def naming_of(self, name: str) -> int | None:
         entry = self.entry(name)
-        return entry is not None and self.me in entry.followers
+        return None if entry is None else entry.namings.get(self.me)
 
     def copy_of(self, name: str) -> RowsCopy | None:
         return self.copies.get(name)
@@ -405,8 +412,8 @@ class CopyNode:
         return self.fleet.nodes.keys() - {self.me} if any(map(self.is_mine, self.fleet.entries)) else ()
 
     def suspects(self) -> Collection[NodeName]:
-        owners = {owner for name in self.fleet.entries if self.is_named(name) and (owner := self.owner_of(name))}
-        return {owner for owner in owners if not self.is_alive(owner)}
+        followed = [entry for entry in self.fleet.entries.values() if self.me in entry.followers]
+        return {entry.owner for entry in followed if not self.is_alive(entry.owner)}
 
     def knows_taken(self, name: str, node: NodeName) -> bool:  # noqa: ARG002
         return not self.is_mine(name)

@@ -144,8 +144,9 @@ class LeaseNode(CopyNode):
         return self.fleet.nodes.keys() - {self.me} if self.is_mine(T) else ()
 
     def suspects(self) -> Collection[NodeName]:
-        owner = self.owner_of(T)
-        return {owner} if owner is not None and self.is_named(T) and not self.is_alive(owner) else ()
+        entry = self.entry(T)
+        is_suspect = entry is not None and self.me in entry.followers and not self.is_alive(entry.owner)
+        return {entry.owner} if entry is not None and is_suspect else ()
 
     def is_taken_back(self, name: str, node: NodeName) -> bool:
         return self.owner_of(name) == node and all(one.says.owner != self.me for one in self.current())

@@ -47,9 +47,10 @@ from distkv.wire.topic_messages import (
 SEP: Final = "\x1f"
 WHOLE: Final = "w"
 """How the key of a row begins that says so of a copy."""
-WHOLE_NOW: Final = b""
-WHOLE_BEFORE: Final = b"before"
-"""It was when the entry named another owner, and this node no more."""
+OWNED: Final = b"owned"
+"""This node was the owner, as far as it knew. A follower keeps the number of its naming."""
+BEFORE: Final = b"before"
+"""It was whole, and then the entry named this node no more, or anew."""
 RUNS_MAX: Final = 4
 """How many copies are compared at a time."""
 AGAIN_MS: Final = 60_000
@@ -72,8 +73,8 @@ class CompareHost(OwnedCopies, Protocol):
     def is_alive(self, node: NodeName) -> bool:
         """Whether another node seems to be."""
 
-    def is_named(self, name: str) -> bool:
-        """Whether the entry names this node as a follower."""
+    def naming_of(self, name: str) -> int | None:
+        """A number that is another each time that this node is named as a follower of a topic; None: it is none."""
 
     def copy_of(self, name: str) -> ComparedCopy | None:
         """The copy that has an id of the entry."""
@@ -96,7 +97,11 @@ class _CopyStanding:
 
     owner: NodeName | None
     is_alive: bool
-    is_named: bool
+    naming: int | None
+
+    @property
+    def is_named(self) -> bool:
+        return self.naming is not None
 
 
 @attrs.define(slots=True, eq=False)
@@ -185,14 +190,15 @@ class Comparing:
             if is_doubtful:
                 turn.keep_data(key, None)
             else:
-                self._whole[key.partition(SEP)[2]] = WHOLE_BEFORE if value == WHOLE_BEFORE else WHOLE_NOW
+                self._whole[key.partition(SEP)[2]] = value
         self.look_all(turn)
 
     # -- for the machine
 
     def is_whole(self, name: str) -> bool:
         """Whether a copy has every operation that was answered, by its last owner or by this node."""
-        return self._whole.get(name) == WHOLE_NOW
+        value = self._whole.get(name)
+        return value is not None and value == self._whole_value(name)
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
@@ -275,14 +281,14 @@ class Comparing:
             return
         owner = host.owner_of(name)
         is_alive = owner is not None and owner != self._me and host.is_alive(owner)
-        standing = _CopyStanding(owner, is_alive, host.is_named(name))
+        standing = _CopyStanding(owner, is_alive, host.naming_of(name))
         if standing == self._standings.get(name):
             return
         self._standings[name] = standing
         if owner == self._me:
-            self._keep_whole(turn, name, WHOLE_NOW)
-        elif owner is not None and not standing.is_named and name in self._whole:
-            self._keep_whole(turn, name, WHOLE_BEFORE)
+            self._keep_whole(turn, name, OWNED)
+        elif owner is not None and name in self._whole and not self.is_whole(name):
+            self._keep_whole(turn, name, BEFORE)
         self._end(turn, name)
         if self._clean.get(name, (owner,))[0] != owner:  # whoever owns it may be told what that one never hears
             del self._clean[name]
@@ -303,6 +309,13 @@ class Comparing:
         if run is not None:
             self._ended[name] = turn.boot_ms
             turn.withdraw(ComparePurpose(name, run.number))
+
+    def _whole_value(self, name: str) -> bytes | None:
+        """What is kept of a copy that is whole now; None: it cannot be."""
+        if self._host.owner_of(name) == self._me:
+            return OWNED
+        naming = self._host.naming_of(name)
+        return None if naming is None else b"%d" % naming
 
     def _keep_whole(self, turn: ServiceTurn, name: str, value: bytes | None) -> None:
         if self._whole.get(name) == value:
@@ -417,7 +430,7 @@ class Comparing:
             return
         self._times.later(self._times.again, name, now_ms + AGAIN_MS)
         if run.standing.is_named:
-            self._keep_whole(turn, name, WHOLE_NOW)
+            self._keep_whole(turn, name, self._whole_value(name))
         if run.is_stale or owner is None or run.start is None:
             self._times.soon[name] = None
             return

@@ -215,3 +215,39 @@ def test_many_copies_are_compared_a_few_at_a_time() -> None:
         fleet.name(name, A, B)
     fleet.pass_time(10 * SOON_MS)
     assert all(a.copies[name].digest == b.copies[name].digest for name in names)
+
+
+def test_follower_that_slept_while_it_was_left_out_and_named_again_is_not_whole() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    b = fleet.nodes[B]
+    b.is_paused = True
+    fleet.name(T, A, C)
+    fleet.name(T, A, B)
+    assert not b.comparing.is_whole(T)
+
+
+def test_follower_stays_whole_when_another_one_becomes_the_owner() -> None:
+    fleet = _fleet((A, "one"), (B, "one"), (C, "one"))
+    fleet.name(T, A, B, C)
+    fleet.pass_time(SOON_MS)
+    fleet.nodes[B].is_paused = True
+    fleet.name(T, B, C)
+    assert fleet.nodes[C].comparing.is_whole(T)
+
+
+def test_owner_that_became_a_follower_is_not_whole_before_it_compared() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a = fleet.nodes[A]
+    assert a.comparing.is_whole(T)
+    fleet.nodes[B].is_paused = True
+    fleet.name(T, B, A)
+    assert not a.comparing.is_whole(T)
+    fleet.nodes[B].is_paused = False
+    fleet.nodes[B].look(T)
+    fleet.pass_time(SOON_MS)
+    assert a.comparing.is_whole(T)
+    assert (T, A, True) in fleet.nodes[B].joins
