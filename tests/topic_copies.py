@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 
@@ -45,13 +46,13 @@ class RowsCopy:
 
     @property
     def digest(self) -> bytes:
-        return hashlib.sha256(repr(sorted(self.rows.items())).encode()).digest()
+        return hashlib.sha256(b"".join(self.buckets())).digest()
 
     def buckets(self) -> list[bytes]:
-        found = [hashlib.sha256() for _ in range(BUCKETS)]
-        for key, value in sorted(self.rows.items()):
-            found[_bucket(key)].update(repr((key, value)).encode())
-        return [one.digest() for one in found]
+        found = [0] * BUCKETS
+        for key, value in self.rows.items():
+            found[_bucket(key)] ^= hash((key, value))
+        return [b"%d" % one for one in found]
 
     def rows_of(self, bucket: int, after: str = "") -> Iterator[tuple[str, bytes]]:
         return ((key, value) for key, value in sorted(self.rows.items()) if _bucket(key) == bucket and key > after)
@@ -71,7 +72,7 @@ class RowsCopy:
 
 
 def _bucket(key: str) -> int:
-    return hashlib.sha256(key.encode()).digest()[0]
+    return zlib.crc32(key.encode()) % BUCKETS
 
 
 @attrs.frozen
@@ -233,8 +234,9 @@ class CopyNode:
         """An entry changed."""
         turn = self.turn()
         self.leases.look(turn)
-        self.copying.look(turn, name)
-        if not self.is_mine(name):
+        if self.is_mine(name):
+            self.copying.look(turn, name)
+        else:
             self.copying.release(name)
         self.comparing.look(turn, name)
         self._end(turn)
