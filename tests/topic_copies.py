@@ -51,7 +51,7 @@ class RowsCopy:
     def buckets(self) -> list[bytes]:
         found = [0] * BUCKETS
         for key, value in self.rows.items():
-            found[_bucket(key)] ^= hash((key, value))
+            found[_bucket(key)] ^= zlib.crc32(value, zlib.crc32(key.encode()))
         return [b"%d" % one for one in found]
 
     def rows_of(self, bucket: int, after: str = "") -> Iterator[tuple[str, bytes]]:
@@ -83,6 +83,14 @@ class Named:
     followers: frozenset[NodeName] = frozenset()
     namings: Mapping[NodeName, int] = attrs.field(factory=dict)
     """Of the followers."""
+
+
+@attrs.frozen
+class Said:
+    """It is said that something is copied."""
+
+    target: object
+    copies: int
 
 
 @attrs.define
@@ -188,8 +196,12 @@ class CopyNode:
     """What waits for the disk: when it has it, and what that is, in order."""
     copies: dict[str, RowsCopy] = attrs.field(factory=dict)
     changed: dict[str, dict[str, bytes | None]] = attrs.field(factory=dict)
+    said: list[Said] = attrs.field(factory=list)
+    """In this step."""
+    found: list[Said] = attrs.field(factory=list)
+    """All that was found to be copied, before this node's disk had the step."""
     done: list[tuple[object, int]] = attrs.field(factory=list)
-    """What was said to be copied, and on how many."""
+    """What was said to be copied, and on how many, when the disk had the step."""
     joins: list[tuple[str, NodeName, bool]] = attrs.field(factory=list)
     notes: list[Note] = attrs.field(factory=list)
     data: ServiceRows = attrs.field(factory=ServiceRows)
@@ -279,6 +291,8 @@ class CopyNode:
                 self.slots[effect.key] = effect.value
             elif isinstance(effect, ServiceTell):
                 self.fleet.send(self.me, effect.name, effect.body)
+            elif isinstance(effect, Said):
+                self.done.append((effect.target, effect.copies))
 
     def on_disk(self, name: str, key: str) -> bytes | None:
         return self.disk.get(f"m\x1f{name}\x1f{key}")
@@ -343,6 +357,8 @@ class CopyNode:
                 self.fleet.send(self.me, effect.name, effect.body)
             else:
                 waits.append(effect)
+        waits += self.said
+        self.said = []
         if waits:
             last_ms = self.pending[-1][0] if self.pending else self.fleet.now_ms
             late_ms = self.fleet.chance.randint(0, self.fleet.disk_ms)
@@ -366,7 +382,8 @@ class CopyNode:
         if isinstance(target, ExchangeTarget):
             self.comparing.copied(turn, target)
         else:
-            self.done.append((target, copies))
+            self.said.append(Said(target, copies))
+            self.found.append(Said(target, copies))
 
     def take_copy(
         self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName  # noqa: ARG002
@@ -381,7 +398,7 @@ class CopyNode:
             self.comparing.look(turn, name)
 
     def names(self) -> Collection[str]:
-        return self.copies
+        return self.copies.keys() | {name for name, entry in self.fleet.entries.items() if self.me in entry.followers}
 
     def owner_of(self, name: str) -> NodeName | None:
         entry = self.entry(name)
@@ -396,6 +413,10 @@ class CopyNode:
 
     def copy_of(self, name: str) -> RowsCopy | None:
         return self.copies.get(name)
+
+    def begin_copy(self, turn: ServiceTurn, name: str) -> bool:  # noqa: ARG002
+        self.copies[name] = RowsCopy()
+        return True
 
     def owned_copy(self, name: str, ids: Collection[str]) -> RowsCopy | None:
         return self.copies.setdefault(name, RowsCopy()) if self.is_mine(name) and ID in ids else None

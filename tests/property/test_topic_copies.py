@@ -19,7 +19,7 @@ from tests.profiles import examples
 from tests.topic_copies import A, B, C, CopyNode, Fleet
 
 TOPICS = ("news", "jobs")
-DOINGS = ("put", "put", "put", "put", "forget", "pause", "crash", "wake", "wake", "name", "move", "time", "time", "time")
+DOINGS = ("put", "put", "put", "forget", "pause", "crash", "wake", "wake", "name", "move", "time", "time", "time")
 
 
 @attrs.define
@@ -75,17 +75,18 @@ class CopyPlay:
                     other.look(name)
 
     def check(self) -> None:
-        """What was just said to be copied is on the disks of all who follow now."""
+        """What was just found to be copied is on the disks of all who follow now."""
         for owner in self.fleet.nodes.values():
-            for number, copies in [(number, copies) for number, copies in owner.done if number not in self.seen]:
-                assert isinstance(number, int)
-                self.seen.add(number)
-                _, name, key = self.puts[number]
+            for said in owner.found:
+                assert isinstance(said.target, int)
+                _, name, key = self.puts[said.target]
                 followers = self.fleet.entries[name].followers
                 have = [node for node in followers if self.fleet.nodes[node].on_disk(name, key) is not None]
                 if (name, key) not in self.forgotten:
                     must(len(have) == len(followers), f"{key} is with {followers}, not only with {have}")
-                    must(copies == 1 + len(followers), "it is said how many have it")
+                    must(said.copies == 1 + len(followers), "it is said how many have it")
+            owner.found.clear()
+            self.seen |= {number for number, _ in owner.done if isinstance(number, int)}
 
     def end(self) -> None:
         """All are awake, nothing is lost any more, and nothing changes."""

@@ -70,7 +70,7 @@ class LeaseNode(CopyNode):
         effects = self.pending[0][1]
         for version in [effect for effect in effects if isinstance(effect, Version)]:
             self.kept[version.number] = version
-            for node in self.fleet.nodes.keys() - {self.me}:
+            for node in sorted(self.fleet.nodes.keys() - {self.me}):
                 self.play.bring(self.me, node, version)
         super().sync()
 
@@ -110,10 +110,10 @@ class LeaseNode(CopyNode):
         turn = self.turn()
         if entry.owner == self.me:
             silent = {node for node in entry.followers if self.leases.is_silent(node, self.boot_ms)}
-            for node in silent:
+            for node in sorted(silent):
                 self.leases.took(turn, T, node)
-            added = {node for node in self.fleet.nodes if node not in (self.me, *entry.followers)}
-            added = {node for node in added if self.is_alive(node) and self.fleet.chance.random() < 0.2}
+            others = [node for node in self.fleet.nodes if node not in (self.me, *entry.followers)]
+            added = {node for node in others if self.is_alive(node) and self.fleet.chance.random() < 0.2}
             if silent or added or len(self.current()) > 1:
                 self.write(self.me, (entry.followers - silent) | added)
         elif self.me in entry.followers and not self.is_alive(entry.owner):

@@ -65,7 +65,7 @@ class CompareHost(OwnedCopies, Protocol):
     """The copies of topics of this node, and what the store says of them."""
 
     def names(self) -> Iterable[str]:
-        """Of all topics of which there are copies here."""
+        """Of all topics of which there are copies here, or which name this node as a follower."""
 
     def owner_of(self, name: str) -> NodeName | None:
         """The owner, as this node sees it."""
@@ -78,6 +78,9 @@ class CompareHost(OwnedCopies, Protocol):
 
     def copy_of(self, name: str) -> ComparedCopy | None:
         """The copy that has an id of the entry."""
+
+    def begin_copy(self, turn: ServiceTurn, name: str) -> bool:
+        """This node is named as a follower, and has no copy: it makes an empty one. False: there is no room."""
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:
         """All messages of this copy are forgotten."""
@@ -205,13 +208,13 @@ class Comparing:
         return self._clean.get(name) == (owner, start)
 
     def look_all(self, turn: ServiceTurn) -> None:
-        """Others may own the copies here, or be alive."""
-        for name in {*self._host.names(), *self._standings}:
+        """Others may own the copies here, or those that should be here, or be alive."""
+        for name in sorted({*self._host.names(), *self._standings}):
             self._look_at(turn, name)
         self._go_on(turn)
 
     def look(self, turn: ServiceTurn, name: str) -> None:
-        """The entry of a topic is another, or there is a new copy of it here."""
+        """The entry of a topic is another, or there is a new copy of it here, or none any more."""
         self._look_at(turn, name)
         self._go_on(turn)
 
@@ -276,15 +279,18 @@ class Comparing:
 
     def _look_at(self, turn: ServiceTurn, name: str) -> None:
         host = self._host
-        if host.copy_of(name) is None:
+        owner, naming = host.owner_of(name), host.naming_of(name)
+        is_alive = owner is not None and owner != self._me and host.is_alive(owner)
+        if host.copy_of(name) is None and not (naming is not None and is_alive and host.begin_copy(turn, name)):
             self._forget(turn, name)
             return
-        owner = host.owner_of(name)
-        is_alive = owner is not None and owner != self._me and host.is_alive(owner)
-        standing = _CopyStanding(owner, is_alive, host.naming_of(name))
-        if standing == self._standings.get(name):
+        standing = _CopyStanding(owner, is_alive, naming)
+        before = self._standings.get(name)
+        if standing == before:
             return
         self._standings[name] = standing
+        if before is not None and before.is_named and not standing.is_named:
+            self._clean.pop(name, None)  # what the owner has is not yet with those who are named now
         if owner == self._me:
             self._keep_whole(turn, name, OWNED)
         elif owner is not None and name in self._whole and not self.is_whole(name):

@@ -136,7 +136,7 @@ class Copying:
             operation = _OpenCopy(tuple(sorted(ids)), dict(rows) if is_kept else None, size if is_kept else 0)
             self._size += operation.size
             topic.open[self._last] = operation
-            for node in followers:
+            for node in sorted(followers):
                 if node not in topic.behind:
                     topic.sent.setdefault(node, self._last)
                     self._queue(turn, name, node, operation, rows)
@@ -279,7 +279,7 @@ class Copying:
             topic.leave(node)
             topic.behind.discard(node)
             self._drop_unused(turn, node)
-        added = [node for node in followers if node not in topic.sent and node not in topic.behind]
+        added = [node for node in sorted(followers) if node not in topic.sent and node not in topic.behind]
         for node in added:
             for number, operation in topic.open.items():
                 if operation.rows is not None and node not in topic.behind:
@@ -303,7 +303,7 @@ class Copying:
 
     def _pump(self, turn: ServiceTurn, nodes: Iterable[NodeName]) -> None:
         """Send what there is room for."""
-        for node in nodes:
+        for node in sorted(nodes):
             stream = self._streams.get(node)
             while stream is not None and (found := stream.next_batch()) is not None:
                 purpose, batch = found
