@@ -264,6 +264,12 @@ class CopyNode:
             self.copying.wait(turn, self.copying.last_op(name), name, target)
         self._end(turn)
 
+    def receive(self, name: str, rows: SentRows, sender: NodeName) -> None:
+        """Another node sent rows."""
+        turn = self.turn()
+        self.take_copy(turn, name, (ID,), rows, sender)
+        self._end(turn)
+
     def turn(self) -> ServiceTurn:
         return ServiceTurn(SERVICE, self.boot_ms, 1.7e9 + self.fleet.now_ms / 1000)
 

@@ -207,6 +207,10 @@ class Comparing:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
         return self._clean.get(name) == (owner, start)
 
+    def asking(self) -> list[ComparePurpose]:
+        """What is asked of owners now."""
+        return [ComparePurpose(run.name, run.number) for run in self._runs.values()]
+
     def look_all(self, turn: ServiceTurn) -> None:
         """Others may own the copies here, or those that should be here, or be alive."""
         for name in sorted({*self._host.names(), *self._standings}):

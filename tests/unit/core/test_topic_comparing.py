@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from distkv.core.ground.node_calls import Replied
 from distkv.core.topics.compared_copy import PAGE_BYTES, page_of
 from distkv.core.topics.comparing import AGAIN_MS
 from distkv.model.event import NodeName
@@ -129,8 +130,7 @@ def test_copy_that_another_node_sent_to_is_clean_when_it_was_compared_again() ->
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     a, b = fleet.nodes[A], fleet.nodes[B]
-    turn = b.turn()
-    b.take_copy(turn, T, (), [("three", b"3")], C)
+    b.receive(T, [("three", b"3")], C)
     assert not b.comparing.is_clean(T, A, a.comparing.start)
     fleet.pass_time(SOON_MS)
     assert b.comparing.is_clean(T, A, a.comparing.start)
@@ -251,3 +251,60 @@ def test_owner_that_became_a_follower_is_not_whole_before_it_compared() -> None:
     fleet.pass_time(SOON_MS)
     assert a.comparing.is_whole(T)
     assert (T, A, True) in fleet.nodes[B].joins
+
+
+def test_follower_without_a_copy_gets_one_although_nothing_new_comes() -> None:
+    fleet = _fleet((A, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert _rows(fleet.nodes[B]) == {"one"}
+    assert fleet.nodes[B].comparing.is_whole(T)
+
+
+def test_follower_that_is_left_out_lets_go_what_it_has() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    fleet.name(T, A, C)
+    fleet.pass_time(SOON_MS)
+    assert _rows(fleet.nodes[B]) == set()
+    assert _rows(fleet.nodes[C]) == {"one"}
+
+
+def test_rows_that_come_while_a_copy_is_given_are_given_too() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, A)
+    a, c = fleet.nodes[A], fleet.nodes[C]
+    while not a.joins:
+        fleet.pass_time(1)
+    assert _rows(c) == {"two"}
+    c.receive(T, [("late", b"3")], B)
+    fleet.pass_time(SOON_MS)
+    assert _rows(a) == {"one", "two", "late"}
+    assert _rows(c) == set()
+
+
+def test_follower_is_compared_with_once_a_second_at_the_most_when_it_lacks_something() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    fleet.pass_time(SOON_MS)
+    b.rows_max = 1
+    before = len(b.notes)
+    a.put(T, "two", b"2")
+    fleet.pass_time(10_000)
+    assert 2 <= len([note for note in b.notes[before:] if note.id == "topic_exchange_refused"]) <= 12
+
+
+def test_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    fleet = _fleet((A, "one"), (B, "two"))
+    fleet.nodes[A].is_paused = True
+    fleet.name(T, A, B)
+    b = fleet.nodes[B]
+    turn = b.turn()
+    asked = b.comparing.asking()
+    assert [purpose.name for purpose in asked] == [T]
+    assert b.comparing.step(turn, Replied(asked[0], b"nonsense"))
+    fleet.nodes[A].is_paused = False
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from distkv.core.topics.copy_stream import QUEUE_BYTES_MAX
+from distkv.core.ground.node_calls import Replied
+from distkv.core.topics.copy_stream import QUEUE_BYTES_MAX, CopyPurpose
 from distkv.core.topics.copying import PATIENCE_MS
 from tests.topic_copies import A, B, C, Fleet
 
@@ -177,3 +178,33 @@ def test_row_that_is_gone_does_not_come_back_by_a_batch_that_is_late() -> None:
         a.put(T, "k", None)
         fleet.pass_time(10 * SOON_MS)
         assert [*fleet.nodes[B].copies[T].rows] == ["first"]
+
+
+def test_comparison_of_before_a_naming_makes_no_follower_whole() -> None:
+    fleet = _fleet()
+    fleet.name(T, A)
+    a = fleet.nodes[A]
+    a.put(T, "k", b"1")
+    fleet.nodes[B].is_paused = True
+    fleet.name(T, A, B)
+    turn = a.turn()
+    a.copying.begin(turn, T, B, 1)
+    fleet.name(T, A)
+    fleet.name(T, A, B)
+    a.copying.became_whole(turn, T, B, 1)
+    assert a.copying.copies(T) == 1
+    a.copying.begin(turn, T, B, 2)
+    a.copying.became_whole(turn, T, B, 2)
+    assert a.copying.copies(T) == 2
+
+
+def test_batch_that_is_no_batch_of_a_follower_counts_for_nothing() -> None:
+    fleet = _fleet()
+    fleet.name(T, A, B)
+    a = fleet.nodes[A]
+    fleet.nodes[B].is_paused = True
+    a.put(T, "k", b"1", "put")
+    turn = a.turn()
+    assert a.copying.step(turn, Replied(CopyPurpose(B, 1, 1), b"nonsense"))
+    assert a.done == []
+    assert a.copying.behind(T) == {B}
