@@ -20,7 +20,7 @@ from distkv.core.topics.copying import Copying
 from distkv.core.topics.owning import Owners
 from distkv.core.topics.topic import Topic
 from distkv.core.topics.topics import Topics
-from distkv.errors import NotFoundError
+from distkv.errors import NotFoundError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.topic_rows import is_joined
 
@@ -122,7 +122,7 @@ class LocalCopies:
     # -- CompareHost
 
     def names(self) -> Iterable[str]:
-        return {topic.name for topic in self.topics.all()}
+        return {*self.owners.followed(), *[topic.name for topic in self.topics.all()]}
 
     def owner_of(self, name: str) -> NodeName | None:
         view = self.owners.view(name)
@@ -131,12 +131,22 @@ class LocalCopies:
     def is_alive(self, node: NodeName) -> bool:
         return node in self._ground.nodes.alive
 
-    def is_named(self, name: str) -> bool:
-        view = self.owners.view(name)
-        return view is not None and self._ground.me in view.followers
+    def naming_of(self, name: str) -> int | None:
+        return self.owners.naming_of(name)
 
     def copy_of(self, name: str) -> Topic | None:
         return self.current(name)
+
+    def begin_copy(self, turn: ServiceTurn, name: str) -> bool:
+        view = self.owners.view(name)
+        try:
+            self.topics.check_count()
+        except RequestError as error:
+            turn.note("topic_copy_refused", topic=name, reason=str(error))
+            return False
+        if view is not None:
+            self.topics.create(name, view.ids, turn.boot_ms)
+        return view is not None
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:  # noqa: ARG002  # it is kept with the step
         topic = self.current(name)
