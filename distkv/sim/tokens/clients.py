@@ -124,10 +124,6 @@ class TokenClient:
         lost_ms = self._half.lost_at_ms(token)
         return lost_ms is not None and self.now_ms < lost_ms
 
-    def is_using(self, process: Process) -> bool:
-        """Whether it is connected to this one."""
-        return self._process is process
-
     # -- what its user does
 
     def acquire(self, action: AcquireToken) -> None:

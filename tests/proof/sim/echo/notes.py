@@ -45,6 +45,8 @@ class NotesAreKept(Observer):
         """How many notes watches knew in the end."""
         self._open: dict[tuple[Process, int], EchoNote | EchoList] = {}
         self._once: set[str] = set()
+        self._is_well = True
+        """Whether nothing befell a host since all faults ended: the last of a seed may come when that is said."""
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         if isinstance(what, ServiceAsked):
@@ -67,9 +69,18 @@ class NotesAreKept(Observer):
             for key in [key for key in table if key[0] is process]:
                 del table[key]
 
+    def befell(self, at_ms: int, name: str, what: str) -> None:  # noqa: ARG002
+        self._is_well = what == "all faults end" or (self._is_well and (not name or what.startswith("says to all")))
+
     def settled(self, fleet: Observed) -> None:
         if self._open:
             raise self.broken(f"nobody answered {[*self._open.values()]}")
+        if self._is_well:
+            self._look_at_watches(fleet)
+
+    # -- inside
+
+    def _look_at_watches(self, fleet: Observed) -> None:
         machines = [host.live.services.get(ECHO) for host in fleet.ours() if host.live.is_serving]
         notes = [one.notes for one in machines if isinstance(one, Echo) and one.notes is not None]
         kept = {name: text for one in notes for name, text in one.kept.items()}
@@ -77,8 +88,6 @@ class NotesAreKept(Observer):
             if process.is_running and (seen.texts, seen.away, seen.is_complete) != (kept, (), True):
                 raise self.broken(f"{process.host.name} was told {seen}, and kept is {kept}")
             self.known_count += len(seen.texts)
-
-    # -- inside
 
     def _wrote(self, note: EchoNoted) -> None:
         assert note.text is not None
