@@ -69,6 +69,8 @@ class Keeper:
         self.entries: dict[str, Entry] = {}
         self.gone: dict[str, frozenset[str]] = {}
         """Dropped ids by the names of topics."""
+        self.forgotten: list[str] = []
+        """Under these names nothing is dropped any more: this node wrote so."""
         self.unreadable: set[str] = set()
         self.known_keepers: frozenset[NodeName] = frozenset()
         self.clean: set[tuple[str, NodeName, int]] = set()
@@ -126,6 +128,7 @@ class Keeper:
     def forget_dropped(self, turn: ServiceTurn, name: str) -> None:
         turn.delete(topic_key(name))
         del self.gone[name]
+        self.forgotten.append(name)
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         return (name, owner, start) in self.clean
@@ -223,6 +226,22 @@ class Keepers:
             node.entries[name] = entry
             node.entry_changed(name)
 
+    def publish_dropped(self, name: str, ids: frozenset[str]) -> None:
+        """All know that these are dropped; none: nobody does any more."""
+        for node in self.nodes.values():
+            node.entries.pop(name, None)
+            node.gone[name] = ids
+            if not ids:
+                del node.gone[name]
+            node.entry_changed(name)
+
+    def _publish_forgotten(self) -> None:
+        """What one node wrote about dropped topics comes to the others."""
+        for name in {name for node in self.nodes.values() for name in node.forgotten}:
+            self.publish_dropped(name, frozenset())
+        for node in self.nodes.values():
+            node.forgotten.clear()
+
     def clean(self, owner: str = "a", name: str = NAME) -> None:
         """This owner has all that the others have."""
         to = self[owner]
@@ -255,4 +274,4 @@ class Keepers:
         for _ in range(by_ms // 500):
             self.pass_time(500)
             while self.deliver():
-                pass
+                self._publish_forgotten()
