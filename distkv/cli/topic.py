@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 COMMANDS = Commands(
     {
+        "subscribe": "topic_messages:subscribe_command",
+        "unsubscribe": "topic_messages:unsubscribe_command",
+        "put": "topic_put:put_command",
+        "get": "topic_messages:get_command",
+        "tail": "topic_messages:tail_command",
         "list": "topic_views:list_command",
         "show": "topic_views:show_command",
         "set": "topic_views:set_command",

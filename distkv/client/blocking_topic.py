@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -30,8 +30,8 @@ from distkv.client.topic_handle import (
     check_wait,
 )
 from distkv.client.topic_questions import ClientRequest, topic_question
-from distkv.client.topic_state import TopicState
-from distkv.errors import DistkvError, UnreachableError
+from distkv.client.topic_state import BadStateError, TopicState
+from distkv.errors import DistkvError, UnknownOutcomeError, UnreachableError
 from distkv.wire.topic_replies import TopicReply
 
 WAIT_S: Final = 20.0
@@ -71,20 +71,30 @@ class Producer:
                 self._puts = TopicPuts(self._state)
                 raise
 
-    def put_again(self, topic: str, value: bytes) -> PutDone | None:
-        """Send what an earlier run has put to a topic and not heard of, and wait until it is stored. What that run put
-        last is this packed value: what it came to; None: it was another one, or there is none.
+    def put_again(self, topic: str, value: bytes, when_refused: Callable[[DistkvError], None]) -> PutDone | None:
+        """Send what an earlier run has put to a topic and not heard of, and wait until it is stored. If what that run
+        put last is this packed value: what it came to; None: it was another one, or there is none.
+
+        Args:
+            when_refused: called with why another message was refused for good.
 
         Raises as `put`.
         """
         with self._turn:
             self._check_open()
-            open_puts = self._puts.half.open_puts(topic)
             same: PutDone | None = None
-            for number, packed in open_puts.items():
+            for number, packed in self._puts.half.open_puts(topic).items():
                 self._puts.adopt(number)
-                done = self._finish(number)
-                same = done if packed == value else None
+                try:
+                    done = self._finish(number)
+                except (UnknownOutcomeError, UnreachableError, BadStateError):
+                    raise
+                except DistkvError as error:
+                    if packed == value:
+                        raise
+                    when_refused(error)
+                else:
+                    same = done if packed == value else None
             return same
 
     def close(self) -> None:
