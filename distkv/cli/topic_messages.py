@@ -17,7 +17,7 @@ import asyncclick as click
 from distkv.cli.output import Form, check_stdout, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.topic import read_topic_name
-from distkv.cli.topic_place import Asking, asking_options, read_asking, read_count, read_seconds
+from distkv.cli.topic_place import TopicAsking, asking_options, read_asking, read_count, read_seconds
 from distkv.client.blocking_topic import WAIT_S, Consumer
 from distkv.client.topic_handle import Message, gone_text
 from distkv.errors import NotFoundError, SettingsError
@@ -141,7 +141,7 @@ def tail_command(
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _job(session: CliSession, place: Asking, topic: str, id: str, work: Callable[[Consumer], None]) -> Job:
+def _job(session: CliSession, place: TopicAsking, topic: str, id: str, work: Callable[[Consumer], None]) -> Job:
     names = read_topic_name(topic), read_topic_name(id, "--id")
 
     def job() -> None:
@@ -152,7 +152,7 @@ def _job(session: CliSession, place: Asking, topic: str, id: str, work: Callable
 
 
 @contextmanager
-def _consumer(session: CliSession, place: Asking, topic: str, id: str) -> Iterator[Consumer]:
+def _consumer(session: CliSession, place: TopicAsking, topic: str, id: str) -> Iterator[Consumer]:
     file = place.file(id)
     with (
         place.client(session) as client,

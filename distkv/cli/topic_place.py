@@ -30,7 +30,7 @@ FILE_CHARS_MAX: Final = 120
 
 
 @attrs.frozen
-class Asking:
+class TopicAsking:
     """How a command asks: the state's directory, and how often it tries for how long."""
 
     state: str | None
@@ -77,14 +77,14 @@ def asking_options(command: Decorated) -> Decorated:
     return command
 
 
-def read_asking(state: str | None, timeout: str | None, tries: str | None) -> Asking:
+def read_asking(state: str | None, timeout: str | None, tries: str | None) -> TopicAsking:
     """What these options say.
 
     Raises:
         SettingsError: a number that is none.
     """
     count = TRIES if tries is None else read_count("--tries", tries, TRIES_MAX)
-    return Asking(state, TIMEOUT_S if timeout is None else read_seconds("--timeout", timeout), count)
+    return TopicAsking(state, TIMEOUT_S if timeout is None else read_seconds("--timeout", timeout), count)
 
 
 def read_count(option: str, text: str, most: int) -> int:

@@ -17,7 +17,7 @@ from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.topic import read_topic_name
-from distkv.cli.topic_place import Asking, asking_options, read_asking
+from distkv.cli.topic_place import TopicAsking, asking_options, read_asking
 from distkv.cli.values import read_value
 from distkv.client.topic_handle import PutDone, as_message, as_producer_id
 from distkv.errors import DistkvError, RequestError, SettingsError, UnknownOutcomeError, UnreachableError
@@ -73,7 +73,7 @@ def put_command(
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _put(session: CliSession, place: Asking, topic: str, value: object, id: str | None, form: Form | None) -> None:
+def _put(session: CliSession, place: TopicAsking, topic: str, value: object, id: str | None, form: Form | None) -> None:
     done = _put_plainly(session, place, topic, value) if id is None else _put_once(session, place, topic, value, id)
     if done.renamed_from is not None:
         complain(
@@ -87,7 +87,7 @@ def _put(session: CliSession, place: Asking, topic: str, value: object, id: str 
         print_result({**told, "copies": done.copies}, form)
 
 
-def _put_plainly(session: CliSession, place: Asking, topic: str, value: object) -> PutDone:
+def _put_plainly(session: CliSession, place: TopicAsking, topic: str, value: object) -> PutDone:
     as_message(value)
     with place.client(session) as client:
         reply = client.request("topic_put", {"topic": topic, "value": value})
@@ -95,7 +95,7 @@ def _put_plainly(session: CliSession, place: Asking, topic: str, value: object) 
     return PutDone(topic, str(reply.get("producer")), read_int(reply, "counter"), duplicate, copies)
 
 
-def _put_once(session: CliSession, place: Asking, topic: str, value: object, id: str) -> PutDone:
+def _put_once(session: CliSession, place: TopicAsking, topic: str, value: object, id: str) -> PutDone:
     packed = as_message(value)
     file = place.file(_read_id(id))
     with place.client(session) as client, client.producer(id, state=file) as producer:

@@ -32,7 +32,7 @@ from distkv.client.topic_handle import (
     check_limit,
     check_wait,
 )
-from distkv.client.topic_questions import topic_question
+from distkv.client.topic_questions import PutQuestion, consumer_question
 from distkv.client.topic_state import TopicState
 from distkv.errors import DistkvError, UnreachableError
 from distkv.wire.topic_replies import TopicReply
@@ -168,10 +168,13 @@ class AsyncProducer:
 
     async def _ask(self, call: int, request: TopicPut) -> None:
         result: TopicReply | DistkvError
+        asked = PutQuestion(request)
         try:
-            result = await self._connection.ask(topic_question(request))
+            result = await self._connection.ask(asked.question)
         except DistkvError as error:
             result = error
+        if asked.is_repeated:
+            self._puts.half.repeated(call)
         self._puts.half.answered(call, result, boot_ms())
         self.wake()
 
@@ -287,7 +290,7 @@ class AsyncConsumer(ConsumerHandle):
 
     async def _asked(self, request: ConsumerRequest) -> TopicReply | DistkvError:
         try:
-            return await self._connection.ask(topic_question(request))
+            return await self._connection.ask(consumer_question(request))
         except DistkvError as error:
             return error
         except BaseException:  # we are cancelled

@@ -19,6 +19,7 @@ from distkv.client import failures
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.boot_clock import boot_ms
 from distkv.client.consuming import ConsumerRequest
+from distkv.client.questions import Question
 from distkv.client.topic_handle import (
     BATCH,
     ConsumerHandle,
@@ -29,7 +30,7 @@ from distkv.client.topic_handle import (
     check_limit,
     check_wait,
 )
-from distkv.client.topic_questions import ClientRequest, topic_question
+from distkv.client.topic_questions import PutQuestion, consumer_question
 from distkv.client.topic_state import BadStateError, TopicState
 from distkv.errors import DistkvError, UnknownOutcomeError, UnreachableError
 from distkv.wire.topic_replies import TopicReply
@@ -127,7 +128,11 @@ class Producer:
                 continue
             questions = half.take_questions(boot_ms())
             for call, request in questions:
-                half.answered(call, _asked(self._connection, request), boot_ms())
+                asked = PutQuestion(request)
+                result = _asked(self._connection, asked.question)
+                if asked.is_repeated:
+                    half.repeated(call)
+                half.answered(call, result, boot_ms())
             if not questions:
                 _pause(self._connection, half.wake_ms())
         return done
@@ -245,7 +250,7 @@ class Consumer(ConsumerHandle):
 
     def _ask(self, request: ConsumerRequest) -> TopicReply | DistkvError:
         try:
-            return _asked(self._connection, request)
+            return _asked(self._connection, consumer_question(request))
         except BaseException:  # a signal handler raises
             self._half.disconnected(boot_ms())
             raise
@@ -254,9 +259,9 @@ class Consumer(ConsumerHandle):
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _asked(connection: SharedConnection, request: ClientRequest) -> TopicReply | DistkvError:
+def _asked(connection: SharedConnection, question: Question[TopicReply]) -> TopicReply | DistkvError:
     try:
-        return connection.ask(topic_question(request))
+        return connection.ask(question)
     except DistkvError as error:
         return error
 

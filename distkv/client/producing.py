@@ -326,6 +326,11 @@ class Producing:
         else:
             self._lose(put, now_ms)
 
+    def repeated(self, call: int) -> None:
+        """A call was sent more than once, so a refusal does not say what became of it before."""
+        if (put := self._by_call.get(call)) is not None:
+            put.is_certain = False
+
     def disconnected(self, now_ms: int) -> None:
         """Nothing that is under way will be answered."""
         for put in list(self._by_call.values()):

@@ -8,11 +8,11 @@ Invariant: as in `questions`: what `read` returns was checked; a reply that is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
+from distkv.client.consuming import ConsumerRequest
 from distkv.client.questions import Question, Repeat
 from distkv.errors import BadValueError, DecodeError, TooLargeError
 from distkv.wire.asking import encode_request
@@ -20,21 +20,34 @@ from distkv.wire.fields import Fields, read_flag, read_int, read_list, read_map,
 from distkv.wire.topic_bodies import flat_map
 from distkv.wire.topic_fields import OP_MAX, read_counter, read_counters, read_name
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicPutDone, TopicReply, TopicSubscribed
-from distkv.wire.topic_requests import COPIES_MAX, TopicGet, TopicPut, TopicSubscribe, TopicUnsubscribe
+from distkv.wire.topic_requests import COPIES_MAX, TopicGet, TopicPut
 from distkv.wire.values import pack_value
 
-ClientRequest: TypeAlias = TopicSubscribe | TopicUnsubscribe | TopicPut | TopicGet
+
+class PutQuestion:
+    """The question of a put that names its producer, and how often it was sent: when a connection breaks, or a node is
+    silent, it is sent again, and nobody knows what became of it before."""
+
+    def __init__(self, put: TopicPut) -> None:
+        self._put: Final = put
+        self._sent = 0
+        self.question: Final[Question[TopicReply]] = Question(self._encode, _put_done, Repeat.ANYWHERE)
+
+    @property
+    def is_repeated(self) -> bool:
+        return self._sent > 1
+
+    def _encode(self, seq: int) -> bytes:
+        self._sent += 1
+        return encode_request(attrs.evolve(self._put, seq=seq))
 
 
-def topic_question(request: ClientRequest) -> Question[TopicReply]:
-    """A question of a producer or a consumer, as it is sent. A node that answers nothing may be followed by another
-    one: all of them name what they are about, so they cannot take place twice. A put without a producer can."""
-    is_safe = not isinstance(request, TopicPut) or request.producer is not None
-    repeat = Repeat.ANYWHERE if is_safe else Repeat.NEVER
+def consumer_question(request: ConsumerRequest) -> Question[TopicReply]:
+    """A question of a consumer, as it is sent. Another node may be asked the same: each names what it is about, so it
+    cannot take place twice."""
     wait_s = request.wait_s if isinstance(request, TopicGet) else 0.0
-    return Question(
-        lambda seq: encode_request(attrs.evolve(request, seq=seq)), _READERS[type(request)], repeat, wait_s=wait_s
-    )
+    read = _messages if isinstance(request, TopicGet) else _subscribed
+    return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read, Repeat.ANYWHERE, wait_s=wait_s)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -67,11 +80,3 @@ def _message(item: Fields) -> TopicMessage:
         raise DecodeError(str(error), "bad_value") from None
     producer, counter = read_name(item.get("producer"), "producer"), read_counter(item.get("counter"), "counter")
     return TopicMessage(producer, counter, value, read_time(item.get("time"), "time"))
-
-
-_READERS: Final[dict[type[ClientRequest], Callable[[Fields], TopicReply]]] = {
-    TopicSubscribe: _subscribed,
-    TopicUnsubscribe: _subscribed,
-    TopicPut: _put_done,
-    TopicGet: _messages,
-}

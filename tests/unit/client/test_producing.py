@@ -213,6 +213,15 @@ def test_refusal_after_a_lost_answer_says_that_it_may_have_happened() -> None:
     assert producer.answer(call, put, error) == [PutRefused(number, error, may_have_happened=True)]
 
 
+def test_refusal_of_what_a_connection_sent_twice_says_that_it_may_have_happened() -> None:
+    producer = Producer()
+    number = producer.half.put("log", VALUE)
+    ((call, put),) = producer.send()
+    producer.half.repeated(call)
+    error = BadValueError("no value")
+    assert producer.answer(call, put, error) == [PutRefused(number, error, may_have_happened=True)]
+
+
 def test_backlog_after_a_lost_answer_is_no_refusal() -> None:
     producer = Producer()
     producer.half.put("log", VALUE)
