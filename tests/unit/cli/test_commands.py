@@ -130,7 +130,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
             ),
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
-        (["client", "topic"], "drop list set show"),
+        (["client", "topic"], "drop get list put set show subscribe tail unsubscribe"),
         (["client", "node"], "list retire"),
         (["client", "aside"], "drop list retry"),
         (["pipeline"], "archive asof audit compact export files import report restore settle"),
