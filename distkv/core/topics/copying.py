@@ -126,7 +126,9 @@ class Copying:
         followers: Collection[NodeName],
     ) -> int:
         """An operation has changed these rows, which are kept in this step: send them to these. Its number."""
-        topic = self._topics.setdefault(name, _TopicCopies())
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _TopicCopies()
         self._look_at(turn, name, topic, followers)
         self._last += 1
         topic.last = self._last
@@ -141,7 +143,7 @@ class Copying:
                     topic.sent.setdefault(node, self._last)
                     self._queue(turn, name, node, operation, rows)
             self._pump(turn, followers)
-        else:
+        elif topic.open:
             self._finish(turn, name, topic)
         return self._last
 
@@ -152,10 +154,11 @@ class Copying:
 
     def wait(self, turn: ServiceTurn, op: int, name: str, target: object, *, is_older: bool = False) -> None:
         """Say when an operation is on all copies; now, if it is. `is_older`: what is asked about was done before it."""
-        topic = self._topics.get(name) or _TopicCopies()
-        self._finish(turn, name, topic)
-        number = next((number for number in reversed(topic.open) if number <= op), None)
-        if number is None:
+        topic, number = self._topics.get(name), None
+        if topic is not None and topic.open:
+            self._finish(turn, name, topic)
+            number = next((number for number in reversed(topic.open) if number <= op), None)
+        if topic is None or number is None:
             self._host.copied(turn, target, self.copies(name, 0 if is_older else op))
             return
         topic.open[number].targets.append(target)
@@ -163,8 +166,9 @@ class Copying:
 
     def copies(self, name: str, op: int = 0) -> int:
         """How many have an operation that is not open, this node included; 0: one that was done before all others."""
-        topic = self._topics.get(name) or _TopicCopies()
-        followers = self._host.followers_of(name)
+        topic, followers = self._topics.get(name), self._host.followers_of(name)
+        if topic is None or not followers:
+            return 1
         have = [node for node in followers if node in topic.whole or topic.sent.get(node, op + 1) <= op]
         return 1 + len(have)
 
@@ -275,6 +279,8 @@ class Copying:
 
     def _look_at(self, turn: ServiceTurn, name: str, topic: _TopicCopies, followers: Collection[NodeName]) -> None:
         """Begin to send to those that are named now, and leave the others."""
+        if not topic.behind and topic.sent.keys() == followers:
+            return
         for node in [node for node in (*topic.sent, *topic.behind) if node not in followers]:
             topic.leave(node)
             topic.behind.discard(node)

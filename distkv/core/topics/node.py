@@ -234,10 +234,10 @@ class TopicNode:
                 if self.owners.is_mine(name):
                     self._owned.add(name)
             self.comparing.park(turn)
-            is_parked = self._serving.park(turn, self.copies.copying)
+            self._serving.park(turn, self.copies.copying)
             for name in changed:
                 self._serving.look_again(turn, name)
-            if not changed and not is_parked:
+            if not self._serving.has_done and not self.topics.has_changed:
                 return
         turn.note("topic_step_too_long")
 

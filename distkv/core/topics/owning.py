@@ -30,6 +30,7 @@ from distkv.wire.declared import evolve
 from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
 from distkv.wire.topic_requests import TopicSet
 
+NOBODY: Final = frozenset[NodeName]()
 CHOSEN_MAX: Final = 10_000
 """Of so many topics without an entry it is remembered which server was chosen, so that all are asked of one."""
 
@@ -112,7 +113,7 @@ class Owners:
     def followers(self, name: str) -> frozenset[NodeName]:
         """Of the owner of a topic."""
         view = self._known.view(name)
-        return frozenset() if view is None else frozenset(view.followers)
+        return frozenset(view.followers) if view is not None and view.followers else NOBODY
 
     def is_unreadable(self, name: str) -> bool:
         """Whether there is an entry, and nobody here can read it."""

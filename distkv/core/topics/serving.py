@@ -112,15 +112,20 @@ class Serving:
     def wake_ms(self) -> int | None:
         return self._getting.wake_ms()
 
-    def park(self, turn: ServiceTurn, copying: Copying) -> bool:
-        """What this step has done is on its way to the followers; whether there was anything."""
+    @property
+    def has_done(self) -> bool:
+        """Whether something was done that is not parked."""
+        return bool(self._done)
+
+    def park(self, turn: ServiceTurn, copying: Copying) -> None:
+        """What this step has done is on its way to the followers."""
         done, self._done = self._done, []
         for parked in done:
             name, reply = parked.name, parked.reply
-            self._owners.want(name)
             is_older = isinstance(reply, TopicPutDone) and reply.is_duplicate
+            if self._owners.followers(name):
+                self._owners.want(name)
             copying.wait(turn, copying.last_op(name), name, parked, is_older=is_older)
-        return bool(done)
 
     def copied(self, turn: ServiceTurn, parked: Parked, copies: int) -> None:
         """All copies have it."""
@@ -238,7 +243,7 @@ class Serving:
     def _check_copies(self, name: str) -> None:
         """Whether as many nodes as must have a message are there."""
         view = self._owners.view(name)
-        if view is not None and 1 + len(self._owners.reachable_servers()) < view.min_replicas:
+        if view is not None and view.min_replicas > 1 and 1 + len(self._owners.reachable_servers()) < view.min_replicas:
             says = f"the topic {name} wants {view.min_replicas} copies (min_replicas), and fewer servers are reached"
             raise NoReplicasError(f"{says}: nothing was stored; start them, or set less")
 

@@ -123,6 +123,11 @@ class Topics:
             )
         data.check_room(turn.data_bytes + size + spare)
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether `keep` has something to do."""
+        return bool(self._kept.changed or self._thrown)
+
     def keep(self, turn: ServiceTurn) -> dict[str, tuple[Topic, Changes]]:
         """Keep all that changed with this step; what that is, by the names of topics."""
         for note in self._kept.notes:
