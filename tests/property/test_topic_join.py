@@ -197,6 +197,7 @@ def test_copies_are_what_plain_facts_say_through_splits_and_joins(seed: int) -> 
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_join_is_the_same_in_any_order_and_as_often_as_one_likes(seed: int) -> None:
+    """STATE-3."""
     rng = random.Random(seed)
     one, two, three = (side.topic for side in sides(rng, 3, 60))
     digests = set()
@@ -236,7 +237,7 @@ def test_digests_that_are_carried_on_are_those_of_a_copy_that_begins(seed: int) 
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_what_was_put_behind_a_subscription_is_owed_or_done_however_it_is_repeated(seed: int) -> None:
-    """The subscriber is subscribed once, and the same subscription is repeated anywhere at any time."""
+    """STATE-5. The subscriber is subscribed once, and the same subscription is repeated anywhere at any time."""
     rng = random.Random(seed)
     nodes = [Disk().topic() for _ in range(3)]
     nodes[0].subscribe("c", 1, None, 0.0)

@@ -55,6 +55,7 @@ def _wake(node: LeaseNode | object) -> None:
 @examples(60)
 @given(st.randoms(use_true_random=False), st.sampled_from([2, 3]))
 def test_no_two_nodes_answer_for_one_topic_by_leases(chance: random.Random, count: int) -> None:
+    """COPY-4."""
     play(chance, count)
 
 
@@ -71,6 +72,7 @@ def test_somebody_answers_again_when_all_are_awake() -> None:
 
 
 def test_follower_takes_the_place_of_an_owner_that_was_killed() -> None:
+    """COPY-5."""
     fleet = play(random.Random(1), 3, rounds=0)
     fleet.pass_time(2 * LEASE_MS, fleet.check)
     fleet.nodes[A].crash()

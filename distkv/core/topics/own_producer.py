@@ -3,7 +3,7 @@
 Knows: its name, and the next number in each topic.  Does not know what is put.
 
 A client that names no producer cannot say that it asks a second time; but this node can ask the owner twice, and so
-numbers what it passes on (docs/protocol, TOPIC-82). In each topic the numbers follow one another, so what was seen
+numbers what it passes on (docs/protocol, ANSWER-2). In each topic the numbers follow one another, so what was seen
 stays one range. They begin above all that this node may have used in any topic: one ceiling, durable before a number is
 used, is enough for that. Name and ceiling are promises: when they are void, because the disk is new or an old one,
 another name is drawn.

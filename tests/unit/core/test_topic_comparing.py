@@ -32,6 +32,7 @@ def _rows(node: CopyNode) -> set[str]:
 
 
 def test_follower_and_owner_get_what_they_lack() -> None:
+    """COPY-6."""
     fleet = _fleet((A, "one"), (B, "two"))
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
@@ -73,6 +74,7 @@ def test_page_ends_before_it_is_too_long_and_the_next_goes_on_behind_it() -> Non
 
 
 def test_node_that_is_not_named_gives_what_it_has_and_lets_it_go() -> None:
+    """COPY-7."""
     fleet = _fleet((A, "one"), (C, "two"))
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
@@ -150,6 +152,7 @@ def test_copy_is_not_clean_towards_an_owner_who_was_another_meanwhile() -> None:
 
 
 def test_disk_that_was_set_back_unnoticed_is_found_within_a_minute() -> None:
+    """COPY-6."""
     fleet = _fleet((A, "one"), (B, "one"))
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
@@ -160,6 +163,7 @@ def test_disk_that_was_set_back_unnoticed_is_found_within_a_minute() -> None:
 
 
 def test_follower_is_whole_after_a_restart_but_not_on_an_old_disk() -> None:
+    """COPY-8."""
     fleet = _fleet((A, "one"), (B, "one"))
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)

@@ -27,6 +27,7 @@ def test_rows_of_several_operations_go_in_one_batch() -> None:
 
 
 def test_third_batch_waits_for_an_answer() -> None:
+    """COPY-2."""
     stream = CopyStream(NODE, 1)
     for at in range(3):
         stream.add("t", IDS, {f"m{at}": bytes(BATCH_BYTES)})
@@ -38,6 +39,7 @@ def test_third_batch_waits_for_an_answer() -> None:
 
 
 def test_batch_that_is_answered_before_an_earlier_one_does_not_count_yet() -> None:
+    """COPY-2."""
     stream = CopyStream(NODE, 1)
     stream.add("t", IDS, {"m1": bytes(BATCH_BYTES)})
     place = stream.add("u", IDS, {"m2": b""})

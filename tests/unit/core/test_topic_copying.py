@@ -29,6 +29,7 @@ def test_operation_without_followers_is_copied_at_once() -> None:
 
 
 def test_operation_is_copied_when_the_followers_disk_has_it() -> None:
+    """COPY-1."""
     fleet = _fleet(disk_ms=500)
     fleet.name(T, A, B, C)
     a = fleet.nodes[A]
@@ -66,6 +67,7 @@ def test_operation_is_copied_to_who_takes_the_place_of_a_silent_follower() -> No
 
 
 def test_operation_of_before_counts_for_a_new_follower_when_that_is_whole() -> None:
+    """COPY-1."""
     fleet = _fleet()
     fleet.name(T, A)
     a = fleet.nodes[A]
@@ -82,6 +84,7 @@ def test_operation_of_before_counts_for_a_new_follower_when_that_is_whole() -> N
 
 
 def test_follower_that_takes_too_long_is_sent_nothing_until_it_compares() -> None:
+    """COPY-3."""
     fleet = _fleet()
     fleet.name(T, A, B)
     a, b = fleet.nodes[A], fleet.nodes[B]
@@ -114,6 +117,7 @@ def test_follower_that_was_away_for_longer_than_patience_compares() -> None:
 
 
 def test_follower_without_room_does_not_count() -> None:
+    """COPY-3."""
     fleet = _fleet()
     fleet.name(T, A, B)
     a, b = fleet.nodes[A], fleet.nodes[B]

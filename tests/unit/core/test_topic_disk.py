@@ -39,6 +39,7 @@ def lose(disk: Disk, key: str) -> None:
 
 
 def test_message_whose_row_is_lost_is_gone_for_who_is_owed_it_and_its_counter_known() -> None:
+    """STATE-9."""
     disk = filled()
     put(disk.topic(), "p", 4)
     disk.keep()
@@ -53,6 +54,7 @@ def test_message_whose_row_is_lost_is_gone_for_who_is_owed_it_and_its_counter_kn
 
 
 def test_message_whose_row_is_lost_comes_back_from_another_copy() -> None:
+    """STATE-9."""
     disk = filled()
     other = Disk().topic()
     copy_rows(disk.topic(), other)

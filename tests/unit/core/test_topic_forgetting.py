@@ -43,6 +43,7 @@ def left(found: Keepers) -> int:
 
 
 def test_message_that_nobody_is_owed_goes_when_all_nodes_have_said_so() -> None:
+    """GONE-1."""
     found = fleet("a", "b", "c")
     came(found, 1, 2)
     found.pass_time(LOOK_MS)
@@ -55,6 +56,7 @@ def test_message_that_nobody_is_owed_goes_when_all_nodes_have_said_so() -> None:
 
 
 def test_message_that_a_known_subscriber_is_owed_stays() -> None:
+    """GONE-2."""
     found = fleet("a", "b")
     found["a"].topic().subscribe("s", 1, None, 1.0)
     came(found, 1, 2)
@@ -66,6 +68,7 @@ def test_message_that_a_known_subscriber_is_owed_stays() -> None:
 
 
 def test_message_that_came_after_the_question_stays() -> None:
+    """GONE-1."""
     found = fleet("a", "b")
     came(found, 1)
     found.pass_time(LOOK_MS)

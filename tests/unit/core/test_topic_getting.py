@@ -16,6 +16,7 @@ def a_get(number: int) -> TopicAsked:
 
 
 def test_get_waits_until_something_of_its_topic_changes() -> None:
+    """ANSWER-1."""
     waiting, first, second = Getting(), a_get(1), a_get(2)
     waiting.wait("t", first, 100)
     waiting.wait("u", second, 100)
@@ -25,6 +26,7 @@ def test_get_waits_until_something_of_its_topic_changes() -> None:
 
 
 def test_get_is_taken_when_its_time_is_over() -> None:
+    """ANSWER-1."""
     waiting, first, second = Getting(), a_get(1), a_get(2)
     waiting.wait("t", first, 100)
     waiting.wait("t", second, 50)

@@ -33,6 +33,7 @@ def numbered(producer: OwnProducer, topic: str, slots: dict[str, bytes]) -> int:
 
 
 def test_numbers_of_a_topic_follow_one_another() -> None:
+    """ANSWER-2."""
     producer, slots = began({}), dict[str, bytes]()
     assert [numbered(producer, "t", slots) for _ in range(3)] == [1, 2, 3]
 
@@ -70,6 +71,7 @@ def test_slot_that_cannot_be_read_counts_as_none(kept: bytes) -> None:
 @examples(100)
 @given(st.lists(st.sampled_from(["t", "u", "v", "w", "start"]), max_size=60))
 def test_no_number_of_a_topic_is_given_twice_whenever_the_node_starts_again(doings: list[str]) -> None:
+    """ANSWER-2."""
     slots = dict[str, bytes]()
     producer, given_numbers = began(slots), set[tuple[str, int]]()
     for what in doings:

@@ -28,6 +28,7 @@ def test_message_is_given_until_it_is_done() -> None:
 
 
 def test_what_came_before_a_subscription_is_not_given() -> None:
+    """STATE-4."""
     topic = Disk().topic()
     put(topic, "p", 1)
     topic.subscribe("c", None, None, 1.0)
@@ -56,6 +57,7 @@ def test_message_is_given_between_what_is_kept_and_the_end_of_the_step() -> None
 
 
 def test_put_that_is_repeated_is_a_duplicate() -> None:
+    """STATE-1."""
     topic = Disk().topic()
     assert topic.put("p", 1, pack_value("v"), 1.0, None, b"t" * 8, 0) is True
     assert topic.put("p", 1, pack_value("v"), 2.0, None, b"t" * 8, 0) is False
@@ -65,6 +67,7 @@ def test_put_that_is_repeated_is_a_duplicate() -> None:
 
 @pytest.mark.parametrize(("value", "tag"), [("v", b"u" * 8), ("w", None)])
 def test_put_of_a_counter_that_is_another_messages_is_refused(value: str, tag: bytes | None) -> None:
+    """STATE-2."""
     topic = Disk().topic()
     topic.put("p", 1, pack_value("v"), 1.0, None, b"t" * 8, 0)
     with pytest.raises(TakenError):
@@ -72,6 +75,7 @@ def test_put_of_a_counter_that_is_another_messages_is_refused(value: str, tag: b
 
 
 def test_put_whose_tag_is_too_old_to_be_known_is_refused() -> None:
+    """STATE-2."""
     topic = Disk().topic()
     for counter in range(1, 66):
         topic.put("p", counter, pack_value("v"), 1.0, None, counter.to_bytes(8, "big"), 0)
@@ -91,6 +95,7 @@ def test_message_waits_for_a_lower_counter_above_its_floor() -> None:
 
 
 def test_message_waits_for_ten_seconds_at_the_most() -> None:
+    """STATE-7."""
     topic = Disk().topic()
     topic.subscribe("c", None, None, 1.0)
     put(topic, "p", 2, 4, floor=1, now_ms=500)
@@ -136,6 +141,7 @@ def test_subscribe_again_changes_nothing() -> None:
 
 
 def test_higher_op_replaces_everything() -> None:
+    """STATE-4."""
     topic = Disk().topic()
     topic.subscribe("c", 1, None, 1.0)
     put(topic, "p", 1, 2)
@@ -147,6 +153,7 @@ def test_higher_op_replaces_everything() -> None:
 
 
 def test_lower_op_is_refused_with_the_known_one() -> None:
+    """STATE-6."""
     topic = Disk().topic()
     topic.subscribe("c", 5, None, 1.0)
     with pytest.raises(StaleOpError) as caught:
@@ -163,6 +170,7 @@ def test_subscribe_with_the_op_of_an_unsubscribe_is_refused() -> None:
 
 
 def test_op_that_is_left_out_is_the_time_but_above_the_known_one() -> None:
+    """STATE-6."""
     topic = Disk().topic()
     assert topic.subscribe("c", 7_000, None, 1.0) == (7000, True)
     assert topic.unsubscribe("c", None, 2.0) == (7001, True)
@@ -226,6 +234,7 @@ def test_message_that_all_had_can_be_forgotten_and_its_counter_stays_known() -> 
 
 
 def test_message_that_is_owed_and_goes_is_told_to_be_gone_once() -> None:
+    """STATE-8."""
     topic = Disk().topic()
     topic.subscribe("c", 1, None, 1.0)
     put(topic, "p", 1, 2, 3)
