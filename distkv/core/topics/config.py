@@ -86,8 +86,8 @@ class TopicLimits:
     topic_producers: int = attrs.field(default=10_000, validator=_up_to(NAMES_MAX))
     """How many producers a topic remembers; a further one is refused with `too_large`."""
     topic_gaps: int = attrs.field(default=1_024, validator=_up_to(GAPS_MAX))
-    """How many gaps may be between the counters that came from one producer; a counter that would make another one is
-    refused with `too_large`."""
+    """How many gaps may be between the counters that came from one producer. For a further one the lowest is closed: a
+    counter in it is refused with `taken`."""
 
 
 SECTIONS: Final = ((TopicsConfig, "topics"), (TopicLimits, "limits"))
