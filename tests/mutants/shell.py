@@ -3,8 +3,8 @@
 Run `python -m tests.mutants shell`; it prints what killed each mutant.
 
 Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `grounds.py`,
-`keeping.py`, `token_rules.py`, `topic_rules.py`, `topic_owner_rules.py` and `tree_rules.py`. Most rules of the core
-stand in lists of their own (`run.py`, `simulated.py`).
+`keeping.py`, `token_rules.py`, `topic_copy_rules.py`, `topic_rules.py`, `topic_owner_rules.py` and `tree_rules.py`.
+Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -19,11 +19,15 @@ from tests.mutants.grounds import GROUNDS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
+from tests.mutants.topic_copy_rules import TOPIC_COPY_RULES
 from tests.mutants.topic_owner_rules import TOPIC_OWNER_RULES
 from tests.mutants.topic_rules import TOPIC_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
-BROKEN = COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_OWNER_RULES + TOPIC_RULES + TREE_RULES
+BROKEN = (
+    COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_COPY_RULES + TOPIC_OWNER_RULES + TOPIC_RULES
+    + TREE_RULES
+)
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:

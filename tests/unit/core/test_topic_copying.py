@@ -36,7 +36,7 @@ def test_operation_is_copied_when_the_followers_disk_has_it() -> None:
     a.put(T, "k", b"1", "put")
 
     def see() -> None:
-        if a.done:
+        if a.found:
             assert fleet.nodes[B].on_disk(T, "k") == fleet.nodes[C].on_disk(T, "k") == b"1"
 
     fleet.pass_time(SOON_MS, see)

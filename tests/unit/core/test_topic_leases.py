@@ -144,7 +144,7 @@ def test_owner_without_others_answers_at_once() -> None:
 
 
 def test_owner_answers_when_each_follower_gave_a_lease() -> None:
-    node = Node(followers=[B, C], others=[B, C])
+    node = Node(followers=[B, C])
     node.answer(B)
     assert not node.may_answer()
     node.answer(C)
