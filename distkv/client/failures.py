@@ -72,7 +72,7 @@ def shown(node: str, name: str, *, is_closed: bool, is_alive: bool) -> str:
 
 def none_of(failures: Sequence[DistkvError]) -> DistkvError:
     """No address would do; the one failure, or all in one."""
-    return failures[0] if len(failures) == 1 else UnreachableError("; ".join(map(str, failures)))
+    return failures[0] if len(failures) == 1 else UnreachableError("; ".join(dict.fromkeys(map(str, failures))))
 
 
 def _reason(error: OSError | UnicodeError) -> str:
