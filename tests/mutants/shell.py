@@ -19,6 +19,7 @@ from tests.mutants.grounds import GROUNDS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
+from tests.mutants.topic_client_rules import TOPIC_CLIENT_RULES
 from tests.mutants.topic_copy_rules import TOPIC_COPY_RULES
 from tests.mutants.topic_owner_rules import TOPIC_OWNER_RULES
 from tests.mutants.topic_rules import TOPIC_RULES
@@ -28,6 +29,7 @@ BROKEN = (
     COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_COPY_RULES + TOPIC_OWNER_RULES + TOPIC_RULES
     + TREE_RULES
 )
+BROKEN += TOPIC_CLIENT_RULES
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:
