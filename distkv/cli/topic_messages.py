@@ -16,7 +16,7 @@ import asyncclick as click
 
 from distkv.cli.output import Form, check_stdout, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
-from distkv.cli.topic import read_topic_name
+from distkv.cli.topic import read_topic_name, suggest_topics
 from distkv.cli.topic_place import TopicAsking, asking_options, read_asking, read_count, read_seconds
 from distkv.client.blocking_topic import WAIT_S, Consumer
 from distkv.client.topic_handle import Message, gone_text
@@ -31,7 +31,7 @@ _ID = click.option("--id", metavar="ID", required=True, help="Who subscribes; it
 
 
 @click.command("subscribe")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @_ID
 @asking_options
 @click.pass_obj
@@ -46,7 +46,7 @@ def subscribe_command(
 
 
 @click.command("unsubscribe")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @_ID
 @asking_options
 @click.pass_obj
@@ -58,7 +58,7 @@ def unsubscribe_command(
 
 
 @click.command("get")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @_ID
 @click.option("--limit", metavar="N", help="Print at most N messages, one to a line; else one, as 'client get' prints.")
 @click.option("--wait", metavar="SECONDS", help="Wait so long for the first message, if there is none.")
@@ -102,7 +102,7 @@ def get_command(
 
 
 @click.command("tail")
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @_ID
 @click.option("--count", metavar="N", help="End after N messages.")
 @asking_options

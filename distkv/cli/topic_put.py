@@ -16,7 +16,7 @@ import asyncclick as click
 from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
-from distkv.cli.topic import read_topic_name
+from distkv.cli.topic import read_topic_name, suggest_topics
 from distkv.cli.topic_place import TopicAsking, asking_options, read_asking
 from distkv.cli.values import read_value
 from distkv.client.topic_handle import PutDone, as_message, as_producer_id
@@ -27,7 +27,7 @@ _REPEAT: Final = "it is kept, and not put twice: repeat the command"
 
 
 @click.command("put", cls=ValueCommand)
-@click.argument("topic")
+@click.argument("topic", shell_complete=suggest_topics)
 @click.argument("message", required=False)
 @click.option("-s", "--string", "as_text", is_flag=True, help="MESSAGE is plain text.")
 @click.option("-j", "--json", "as_json", is_flag=True, help='MESSAGE is JSON; bytes are {"$bytes": "base64"}.')

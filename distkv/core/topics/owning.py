@@ -147,10 +147,11 @@ class Owners:
         return frozenset(self._servers.behind(self.me, self._now_ms, ()))
 
     def wanted_copies(self, name: str) -> int:
-        """On how many nodes an operation on a topic should be, as far as so many are there."""
+        """On how many nodes a topic should be: as the settings say, as far as there are so many servers, be they away
+        or not; and as the topic wants it."""
         view = self._known.view(name)
-        wanted = max(self._settings.replicas, 1 if view is None else view.min_replicas)
-        return min(wanted, 1 + len(self.reachable_servers()))
+        usual = min(self._settings.replicas, len(self.servers() | {self.me}))
+        return max(usual, 1 if view is None else view.min_replicas)
 
     def is_up(self, node: NodeName) -> bool:
         """Whether a node seems alive, and answers."""

@@ -99,7 +99,9 @@ TOPICS = reply({"items": [{"topic": "bills"}, {"topic": "bills of may"}, {"topic
 
 
 @pytest.mark.usefixtures("asked_by_fish")
-@pytest.mark.parametrize("command", ["list", "show", "set", "drop"])
+@pytest.mark.parametrize(
+    "command", ["list", "show", "set", "drop", "put", "get", "tail", "subscribe", "unsubscribe"]
+)
 def test_topics_are_those_of_the_node_that_begin_so(capsys: Capture, command: str) -> None:
     with open_server(TOPICS) as server:
         assert of_paths(capsys, server, "topic", command, "b") == ["bills", "bills of may"]

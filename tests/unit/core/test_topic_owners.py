@@ -72,7 +72,15 @@ def test_fewer_servers_are_enough_to_begin() -> None:
     a.alive()
     a.put()
     assert a.view().followers == ()
+    assert a.owners.wanted_copies("t") == 2, "which people are told"
+
+
+def test_node_that_is_alone_wants_one_copy_unless_the_topic_does() -> None:
+    (a,) = fleet(A)
+    a.put()
     assert a.owners.wanted_copies("t") == 1
+    a.do(lambda owners, turn: owners.set_settings(turn, TopicSet(0, "t", min_replicas=3)))
+    assert a.owners.wanted_copies("t") == 3
 
 
 def test_choice_stays_while_other_topics_begin() -> None:
