@@ -302,7 +302,7 @@ class NodeRoutes:
             self._end(waits)
             self._found.append(RouteAnswered(waits.id, waits.request, said.body))
         elif isinstance(said, AnsweredElsewhere):
-            self._follow(waits, said.node)
+            self._follow(waits, node, said.node)
         elif isinstance(said, DistkvError) and not isinstance(said, PeerError):
             self._refuse(waits, said)
         else:
@@ -312,10 +312,11 @@ class NodeRoutes:
         """Who is to be asked anew does not answer what it was asked before."""
         self._routes.stop(waits, [node for node in news.take_doubted() if node in waits.at])
 
-    def _follow(self, waits: _NodeRequest, node: NodeName | None) -> None:
-        """A node says who answers a request: at once the first time, so that two who name each other are not asked
-        for ever."""
-        named, is_first = self._owner.node_for(waits.request), waits.hint is None
+    def _follow(self, waits: _NodeRequest, asked: NodeName, node: NodeName | None) -> None:
+        """A node that was asked says who answers a request: that one is asked at once the first time, so that two who
+        name each other are not asked for ever. Who names nobody, and is named here still, is asked again later."""
+        named = self._owner.node_for(waits.request)
+        is_first = waits.hint is None and (node is not None or named != asked)
         if node is not None and not isinstance(named, DistkvError):
             waits.hint = named, node
         if is_first:

@@ -133,6 +133,14 @@ def test_two_nodes_that_name_each_other_are_not_asked_without_a_pause() -> None:
     assert [one.node for one in machine.asked] == [A]
 
 
+def test_node_that_names_nobody_and_is_named_still_is_asked_again_in_a_moment() -> None:
+    machine, asked = asking()
+    machine.says(asked, AnsweredElsewhere(None))
+    assert machine.asked == []
+    machine.step(ServiceWoken(), AGAIN_MS)
+    assert [one.node for one in machine.asked] == [asked.node]
+
+
 def test_word_of_the_node_counts_until_the_service_names_another() -> None:
     machine, asked = asking()
     machine.says(asked, AnsweredElsewhere(C))
