@@ -102,6 +102,8 @@ class TopicNode:
             if kind == "topic":
                 self._see_owner(turn, name)
         elif isinstance(what, NodesChanged):
+            for name in sorted(self._owned ^ {*self.owners.owned()}):  # a node has another life, or is retired
+                self._see_owner(turn, name)
             self.leases.look(turn)
             self.comparing.look_all(turn)
         self._go_on(turn)
