@@ -339,8 +339,16 @@ GROUNDS = (
         "names-each-other",
         "two nodes that name each other are not asked without a pause (ROUTE-2)",
         "core/ground/node_routes.py",
-        "self._owner.node_for(waits.request), waits.hint is None\n",
-        "self._owner.node_for(waits.request), True\n",
+        "        is_first = waits.hint is None and (node is not None or named != asked)\n",
+        "        is_first = node is not None or named != asked\n",
+        _NODE_ROUTES,
+    ),
+    broken(
+        "names-nobody",
+        "who names nobody, and is named still, is not asked without a pause (ROUTE-2)",
+        "core/ground/node_routes.py",
+        "        is_first = waits.hint is None and (node is not None or named != asked)\n",
+        "        is_first = waits.hint is None\n",
         _NODE_ROUTES,
     ),
     broken(
