@@ -21,13 +21,14 @@ from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
 from tests.mutants.topic_client_rules import TOPIC_CLIENT_RULES
 from tests.mutants.topic_copy_rules import TOPIC_COPY_RULES
+from tests.mutants.topic_forget_rules import TOPIC_FORGET_RULES
 from tests.mutants.topic_owner_rules import TOPIC_OWNER_RULES
 from tests.mutants.topic_rules import TOPIC_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
 BROKEN = (
-    COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_COPY_RULES + TOPIC_OWNER_RULES + TOPIC_RULES
-    + TREE_RULES
+    COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES
+    + TOPIC_RULES + TREE_RULES
 )
 BROKEN += TOPIC_CLIENT_RULES
 
