@@ -115,6 +115,13 @@ async def test_message_with_another_tag_is_refused_as_taken(autojump_clock: Mock
         assert other["code"] == "taken"
 
 
+async def test_tag_of_a_counter_that_is_too_old_is_refused_as_taken(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await put(client, *range(1, 66), tag=b"12345678")
+        ((old,), (last,)) = await put(client, 1, tag=b"12345678"), await put(client, 65, tag=b"12345678")
+        assert (old["code"], last["duplicate"]) == ("taken", True)
+
+
 async def test_older_operation_is_refused_with_the_known_one(autojump_clock: MockClock) -> None:
     async with topic_node() as node, node.client() as client:
         await client.ask("topic_subscribe", op=7, **READER)
