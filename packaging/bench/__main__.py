@@ -34,6 +34,7 @@ from bench import (
     pipeline,
     restart,
     tokens,
+    topics,
 )
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import OURS, Figure, rounds_table, summarize
@@ -54,7 +55,7 @@ from bench.servers import (
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens")
+PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens", "topics")
 ASKED: Final = ("pipeline", "past", "continuous", "clients")
 """What is measured only when it is asked for: it needs Spark, or another client."""
 
@@ -85,6 +86,8 @@ class Plan:
     kept_sessions: int
     kept_s: float
     """So long a node is looked at while sessions are kept, and before."""
+    messages: int
+    """That wait in a topic, and are got."""
     client_rounds: int
     client_s: float
     """For each Python client in each cell of a round."""
@@ -106,6 +109,7 @@ FULL: Final = Plan(
     continuous_s=120.0,
     kept_sessions=keeping.AIM_SESSIONS,
     kept_s=15.0,
+    messages=20_000,
     client_rounds=11,
     client_s=1.0,
 )
@@ -125,6 +129,7 @@ QUICK: Final = Plan(
     continuous_s=15.0,
     kept_sessions=200,
     kept_s=3.0,
+    messages=3_000,
     client_rounds=2,
     client_s=0.3,
 )
@@ -379,6 +384,49 @@ def _fences(report: Report, generator: Generator, directory: Path) -> None:
     report.add_rounds("fences", "Sets without a fence, and under one", samples, SET_CELLS)
 
 
+def _topics(report: Report, generator: Generator, directory: Path) -> None:
+    for measure in (_topics_alone, _topics_of_three):
+        _attempt(report, f"topics, {measure.__name__[1:]}", partial(measure, report, generator, directory))
+
+
+def _topics_alone(report: Report, generator: Generator, directory: Path) -> None:
+    """One node, its own sets, and Redis."""
+    node, stream = distkv(directory / "one"), redis(directory / "one", is_durable=True)
+    with open_servers({node.name: node, stream.name: stream}):
+        groups = topics.groups_of(node, stream)
+        _add_topics(report, generator, "topics", "Topics with one copy", groups, topics.ALONE_CELLS)
+
+
+def _topics_of_three(report: Report, generator: Generator, directory: Path) -> None:
+    """Three nodes; then three servers with JetStream beside them."""
+    place, plan = directory / "three", report.plan
+    with network.open_network(place) as ours, open_servers(topics.jetstreams(place), is_cluster=True) as theirs:
+        nodes, leader = list(ours.nodes.values()), topics.stream_leader(theirs)
+        groups = {
+            name: tokens.Group(nodes[0], nodes[1:]) for name in (OURS, topics.SETS)
+        } | {
+            topics.JETSTREAM: tokens.Group(leader, [one for one in theirs.values() if one is not leader]),
+        }  # fmt: skip
+        title = f"Topics with {topics.COPIES} copies on three nodes"
+        _add_topics(report, generator, "topics_three", title, groups, topics.COPIED_CELLS)
+        report.add("JetStream", topics.SYNC)
+        told = topics.run_told(generator, nodes, rounds=plan.rounds, seconds=plan.seconds)
+    report.data["topics_told"] = [attrs.asdict(one) for one in told]
+    report.add("From a put on one node to a get that waits on another", topics.told_table(told))
+    report.failures += [f"topics, told: {one.failure}" for one in told if one.failure]
+
+
+def _add_topics(
+    report: Report, generator: Generator, key: str, title: str, groups: Mapping[str, tokens.Group],
+    cells: Sequence[topics.TopicCell],
+) -> None:  # fmt: skip
+    plan = report.plan
+    samples = topics.run_topics(
+        groups, generator, cells, rounds=plan.rounds, seconds=plan.seconds, messages=plan.messages, say=_say
+    )
+    report.add_rounds(key, title, samples, cells)
+
+
 def _clients(report: Report, _: Generator, directory: Path) -> None:
     from bench import clients  # redis-py is there only when this part is asked for
 
@@ -419,6 +467,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "restart": _restart,
     "links": _links,
     "tokens": _tokens,
+    "topics": _topics,
     "pipeline": _pipeline,
     "past": _past,
     "continuous": _continuous,

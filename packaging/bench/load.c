@@ -2,7 +2,7 @@
  *
  *   load PORT PROTOCOL VERB CONNECTIONS DEPTH SECONDS KEYS FAMILY TAG SIZE
  *
- * PROTOCOL  distkv | numbers | fenced | held | redis | etcd
+ * PROTOCOL  distkv | numbers | fenced | held | held2 | redis | etcd
  * VERB      get     random keys, for SECONDS
  *           set     random keys, for SECONDS
  *           fill    every key once
@@ -10,7 +10,7 @@
  * Every connection keeps DEPTH requests under way.  The first 15 % of SECONDS are not counted.  Key number n is FAMILY (one
  * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.  The path in
  * distkv is ["bench", key]; with `numbers` it is [FAMILY, n], where n is an integer.  With `held` a set asks for `replicas: 3`,
- * and its reply must say that three nodes hold it.  With `fenced` the path is ["fence", key], a set is made under the fence of a
+ * and its reply must say that three nodes hold it; with `held2` two, or more.  With `fenced` the path is ["fence", key], a set is made under the fence of a
  * token, and what is read must have this fence.
  *
  * What is believed: nothing.  A reply counts when it is the one to this request: in order (distkv: with its seq), and with
@@ -21,7 +21,7 @@
  */
 #include "wire.h"
 
-enum { MARK_BASE64 = 24, SAMPLE = 200, REPLICAS = 3, EPOCH = 2, COUNTER = 7 };
+enum { MARK_BASE64 = 24, SAMPLE = 200, EPOCH = 2, COUNTER = 7 };
 enum verb { GET, SET };
 
 /* One request under way. */
@@ -30,7 +30,8 @@ struct connection { int fd; uint32_t seq, answered; uint32_t head, count; struct
 
 static char protocol, family;
 static bool has_numbers; /* names that are numbers */
-static bool is_held; /* sets are answered when three nodes hold them */
+static bool is_held; /* sets are answered when so many nodes hold them */
+static uint32_t replicas;
 static bool is_fenced; /* sets are made under a fence */
 static uint32_t keys, tag, depth;
 static size_t size;
@@ -87,7 +88,7 @@ static size_t build_distkv(char *to, enum verb verb, const char *name, uint32_t 
     at = has_numbers ? number(text(at, top), key) : text(text(at, is_fenced ? "fence" : "bench"), name);
     if (verb == SET && is_held) {
         at = text(at, "replicas");
-        *at++ = REPLICAS;
+        *at++ = (char)replicas;
     }
     if (is_fenced && verb == SET) at = put_fence(text(at, "fence"));
     if (is_fenced && verb == GET) { /* else its fence is not shown */
@@ -149,7 +150,7 @@ static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb 
         if (holds(at, "error")) return REFUSED;
         if (holds(at, "seq")) has_seq = is_number(middle, next, seq);
         if (verb == SET && holds(at, "changed")) is_right = *middle == 0xc3;
-        if (verb == SET && holds(at, "replicas")) is_with_all = is_number(middle, next, REPLICAS);
+        if (verb == SET && holds(at, "replicas")) is_with_all = number_at(middle, next) >= replicas;
         if (verb == GET && is_fenced && holds(at, "fence")) is_with_all = is_fence(middle, next);
         if (verb == GET && holds(at, "value")) is_right = is_text(middle, next, value, size);
         at = next;
@@ -281,6 +282,7 @@ int main(int count, char **words) {
     uint16_t port = (uint16_t)atoi(words[1]);
     has_numbers = words[2][0] == 'n';
     is_held = words[2][0] == 'h';
+    replicas = words[2][0] == 'h' && words[2][4] == '2' ? 2 : 3;
     is_fenced = words[2][0] == 'f';
     protocol = has_numbers || is_held || is_fenced ? 'd' : words[2][0];
     bool is_fill = !strcmp(words[3], "fill");

@@ -1,4 +1,4 @@
-"""The load generators: built from `load.c`, `fanout.c` and `tokens.c`, run, and their line of JSON read.
+"""The load generators: built from `load.c`, `fanout.c`, `tokens.c` and `topics.c`, run, and their line of JSON read.
 
 Knows: the arguments and the answers of the generators.  Does not know which cells there are.
 
@@ -85,6 +85,7 @@ class Generator:
     load: Path
     fanout: Path
     tokens: Path
+    topics: Path
 
     def run(
         self,
@@ -103,7 +104,7 @@ class Generator:
 
         Args:
             protocol: distkv, redis or etcd; or distkv in another way: numbers, with names that are numbers; fenced,
-                with sets under a fence; held, with sets that are answered when three nodes hold them.
+                with sets under a fence; held, with sets that are answered when three nodes hold them (held2: two).
             port: where it listens.
             verb: `fill` writes every key once, whatever `seconds` says.
             connections: how many there are.
@@ -180,6 +181,38 @@ class Generator:
         words = [port, protocol, mode, connections, names, seconds, tag]
         return _run([str(self.tokens), *map(str, words)], seconds)
 
+    def put(
+        self,
+        protocol: str,
+        port: int,
+        verb: Literal["put", "get", "tell"],
+        *,
+        connections: int,
+        depth: int,
+        seconds: float,
+        count: int,
+        copies: int,
+        tag: int,
+    ) -> Load:
+        """Put messages, get what waits, or tell one who waits for each.
+
+        Args:
+            protocol: distkv, redis or nats.
+            port: where it listens on loopback.
+            verb: what an operation is: a put, a message that is got, or one that a get had waited for.
+            connections: how many there are, each a producer of its own.
+            depth: puts under way on each.
+            seconds: how long; the first 15 % are not counted. `get` takes as long as it takes.
+            count: how many messages are got; or the port at which they are waited for.
+            copies: how many there are to be of each, at the least.
+            tag: a number that is in the name of the topic.
+
+        Raises:
+            LoadError: the server went away, or is silent.
+        """
+        words = [port, protocol, verb, connections, depth, seconds, count, copies, tag, VALUE_BYTES]
+        return _run([str(self.topics), *map(str, words)], seconds)
+
     @contextmanager
     def sampling(self, port: int, watched: Sequence[int], *, tag: int, pause_s: float) -> Iterator[Sampling]:
         """While the block runs, set now and then on one node, and see when these others tell it; all of that counts."""
@@ -224,7 +257,7 @@ def build(directory: Path) -> Generator:
     Raises:
         LoadError: the compiler is missing, or refuses.
     """
-    return Generator(*(_build(name, directory) for name in ("load", "fanout", "tokens")))
+    return Generator(*(_build(name, directory) for name in ("load", "fanout", "tokens", "topics")))
 
 
 def _run(command: list[str], seconds: float) -> Load:

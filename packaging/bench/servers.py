@@ -246,16 +246,20 @@ def etcd_leader(servers: Mapping[str, Server]) -> Server:
     raise ServerError("the etcds have no leader")
 
 
-def nats(directory: Path, names: Sequence[str]) -> dict[str, Server]:
-    """NATS servers with their defaults, each with a route to each other one."""
+def nats(directory: Path, names: Sequence[str], *, is_keeping: bool = False) -> dict[str, Server]:
+    """NATS servers with their defaults, each with a route to each other one; keeping: with JetStream."""
     routes = {name: f"nats://127.0.0.1:{free_port()}" for name in names}
-    return {name: _nats(directory, name, routes[name], list(routes.values())) for name in names}
+    return {
+        name: _nats(directory, name, routes[name], list(routes.values()), is_keeping=is_keeping) for name in names
+    }
 
 
-def _nats(directory: Path, name: str, own: str, routes: Sequence[str]) -> Server:
+def _nats(directory: Path, name: str, own: str, routes: Sequence[str], *, is_keeping: bool) -> Server:
     port, status_port, home = free_port(), free_port(), _made(directory / name)
     command = ["nats-server", "--addr", "127.0.0.1", "--port", str(port), "--http_port", str(status_port)]
     command += ["--cluster_name", "bench", "--cluster", own, "--routes", ",".join(routes)]
+    if is_keeping:
+        command += ["--jetstream", "--store_dir", str(home / "data"), "--name", name]
     is_ready = partial(_nats_is_ready, status_port, len(routes) - 1)
     return Server(name, "nats", port, home, command, is_ready)
 
