@@ -16,8 +16,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from distkv.core.topics.machine import TOPICS, TopicMachine
-from distkv.core.topics.settings import TopicSettings
+from distkv.core.topics.machine import TopicMachine
+from distkv.core.topics.settings import TOPICS, TopicSettings
 from tests.node.nodes import Client, Node, solo_node
 
 pytestmark = pytest.mark.trio

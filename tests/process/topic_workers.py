@@ -89,14 +89,16 @@ def received(consumer: distkv.Consumer) -> distkv.Message | None:
 def consume(id: str, directory: Path, hosts: Sequence[str]) -> None:
     """Until `DIRECTORY/stop` is there, and then until nothing comes for a while."""
     db = sqlite3.connect(directory / f"{id}.db", isolation_level=None)
-    db.execute("CREATE TABLE IF NOT EXISTS got (at INTEGER PRIMARY KEY AUTOINCREMENT, producer TEXT, number INTEGER)")
+    columns = "at INTEGER PRIMARY KEY AUTOINCREMENT, producer, number, stream, counter, wall"
+    db.execute(f"CREATE TABLE IF NOT EXISTS got ({columns})")
     with connected(hosts) as client, client.consumer(TOPIC, id=id, state=db, when_gone=say_gone) as consumer:
         say(sys.stdout, "open")
         while not (directory / "end").exists():
             message = received(consumer)
             if message is not None:
+                found = (*message.value, message.producer, message.counter, time.time())
                 with consumer.done(message) as own:
-                    own.execute("INSERT INTO got (producer, number) VALUES (?, ?)", message.value)
+                    own.execute(f"INSERT INTO got VALUES (NULL{', ?' * len(found)})", found)
 
 
 def consume_without_state(id: str, directory: Path, hosts: Sequence[str]) -> None:

@@ -16,8 +16,6 @@ from distkv.core.ready import Rng
 from distkv.core.topics.node import TopicNode
 from distkv.core.topics.settings import TopicSettings
 
-TOPICS: Final = "topics"
-
 
 class TopicMachine:
     """See `ServiceMachine`."""
