@@ -150,6 +150,7 @@ class RowKey:
     counter: int = 0
 
 
+_COUNTER_CHARS: Final = 16
 _PARTS: Final[Mapping[str, int]] = {"t": 1, "m": 3, "p": 2, "s": 2, "d": 3, "h": 2}
 
 
@@ -166,14 +167,23 @@ def read_key(key: str) -> RowKey:
     kind, *parts = key.split(SEPARATOR)
     if _PARTS.get(kind) != len(parts) + 1:
         raise _bad(key)
-    counter = _counter(key, parts.pop()) if kind == "m" else 0
+    counter = read_counter(key, parts.pop()) if kind == "m" else 0
     if not all(map(is_name, parts)):
         raise _bad(key)
     name, producer = (*parts, "", "")[:2]
     return RowKey(kind, name, producer, counter)
 
 
-def _counter(key: str, text: str) -> int:
+def split_counter(kept: str) -> tuple[str, str]:
+    """What the rows of all messages of one producer begin with, and the counter that is left of this one."""
+    return kept[:-_COUNTER_CHARS], kept[-_COUNTER_CHARS:]
+
+
+def read_counter(key: str, text: str) -> int:
+    """
+    Raises:
+        DecodeError: the end of this key is none.
+    """
     try:
         counter = int(text, 16)
     except ValueError:

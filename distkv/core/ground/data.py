@@ -149,7 +149,10 @@ class Data:
 
     def of(self, machine: str) -> ServiceRows:
         """What one service keeps, always in one object; the service may read it."""
-        return self._held.setdefault(machine, ServiceRows())
+        rows = self._held.get(machine)
+        if rows is None:
+            rows = self._held[machine] = ServiceRows()
+        return rows
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The service and the key of each row and mark, in no order; they must not change meanwhile."""

@@ -24,7 +24,7 @@ from distkv.core.topics.leases import Leases
 from distkv.core.topics.owning import Owners
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topic import Topic
-from distkv.core.topics.topics import Topics
+from distkv.core.topics.topics import SPARE_OF_PUT_BYTES, Topics
 from distkv.errors import DistkvError, NotFoundError, NotReadyError, RequestError, TooLargeError
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
@@ -177,7 +177,7 @@ class Serving:
         if len(put.value) > self._settings.message_bytes:
             says = f"the message has {len(put.value)} bytes: limits.topic_message_bytes allows"
             raise TooLargeError(f"{says} {self._settings.message_bytes}")
-        self._topics.check_room(turn, len(put.value) + ROW_BYTES)
+        self._topics.check_room(turn, len(put.value) + ROW_BYTES, SPARE_OF_PUT_BYTES)
         topic = self._topic(turn, put.topic, begins=True)
         self._check_copies(put.topic)
         producer, counter = put.producer or "", put.counter or 0

@@ -23,10 +23,22 @@ from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topic import Topic
 from distkv.errors import DecodeError, NoSpaceError, TooLargeError
 from distkv.model.invariant import must
-from distkv.wire.topic_rows import SEPARATOR, TOPIC, read_key, read_topic, split_key
+from distkv.wire.topic_rows import (
+    SEPARATOR,
+    TOPIC,
+    read_counter,
+    read_key,
+    read_message,
+    read_topic,
+    split_counter,
+    split_key,
+)
 
 SPARE_BYTES: Final = 256 << 10
 """Left free for what is kept about messages that come or go."""
+SPARE_OF_PUT_BYTES: Final = 32 << 10
+"""The same for one message: what is kept about its producer. From twice as much on, the node looks for memory at each
+request, which costs as much as half a put."""
 
 
 class Topics:
@@ -107,15 +119,15 @@ class Topics:
         for id in topic.ids:
             self._by_id.setdefault(id, topic)
 
-    def check_room(self, turn: ServiceTurn, size: int) -> None:
-        """Whether so many bytes more can be kept with this step; to be asked before anything changes.
+    def check_room(self, turn: ServiceTurn, size: int, spare_bytes: int = SPARE_BYTES) -> None:
+        """Whether so many bytes more can be kept with this step, and spare ones; to be asked before anything changes.
 
         Raises:
             NoSpaceError: the services of this node keep as much as they may, or the disk is full.
             BusyError: the node has not enough memory now.
         """
         data = turn.data
-        spare = min(SPARE_BYTES, data.bytes_max // 16)
+        spare = min(spare_bytes, data.bytes_max // 16)
         if size + spare > data.bytes_max - data.size - turn.data_bytes:
             raise NoSpaceError(
                 "the topics of this node cannot keep more: its services keep as much as limits.data_bytes allows; let"
@@ -185,12 +197,37 @@ class Topics:
                 continue
             if id not in self._by_id and self._by_id.keys().isdisjoint(row.ids):
                 self._add(row.name, {id, *row.ids}, id)
-        for kind in KINDS[1:]:
+        for kind in KINDS[1:-1]:
             for kept, value in data.items(f"{kind}{SEPARATOR}"):
                 self._load_row(kept, value, now_ms)
+        self._load_messages(data.items(f"{KINDS[-1]}{SEPARATOR}"), now_ms)
         self._load_lost("", now_ms)
         if data.is_old or data.is_unknown:
             self.in_doubt.update(self._by_name)
+
+    def _load_messages(self, rows: Iterable[tuple[str, bytes]], now_ms: int) -> None:
+        """There may be a great many: what all of one producer have alike is looked at once."""
+        known, producer, topic = "", "", None
+        for kept, value in rows:
+            alike, text = split_counter(kept)
+            if alike != known or topic is None:
+                self._load_row(kept, value, now_ms)
+                known, producer, topic = alike, *self._sender(kept)
+                continue
+            try:
+                topic.copy.load(producer, read_counter(kept, text), read_message(value), now_ms)
+            except DecodeError:
+                self.bad += 1
+                self.in_doubt.add(topic.name)
+
+    def _sender(self, kept: str) -> tuple[str, Topic | None]:
+        """Whose message the row is of, and the copy that has it; None: it is not to be loaded."""
+        try:
+            id, key = split_key(kept)
+            topic, what = self._by_id.get(id), read_key(key)
+        except DecodeError:
+            return "", None
+        return what.name, topic if topic is not None and topic.id == id else None
 
     def _load_row(self, kept: str, value: bytes | None, now_ms: int) -> None:
         """A row of the disk; None: it was there, and is lost."""

@@ -53,6 +53,20 @@ def test_message_whose_row_is_lost_is_gone_for_who_is_owed_it_and_its_counter_kn
     assert disk.restart().has_seen("p", 4)
 
 
+def test_bad_row_among_the_messages_of_a_producer_is_counted_and_all_others_are_there() -> None:
+    disk = Disk()
+    put(disk.topic(), "p", 1, 2, 3)
+    put(disk.topic(), "q", 1, 2)
+    disk.keep()
+    disk.data.keep(SERVICE, kept_key(IDS[0], message_key("p", 2)), b"\xc1")
+    disk.data.keep(SERVICE, kept_key(IDS[0], message_key("q", 2))[:-1] + "z", b"")
+    topic = disk.restart()
+    assert (disk.topics.bad, disk.topics.in_doubt) == (2, {NAME})
+    assert [topic.has_seen(*one) for one in (("p", 1), ("p", 2), ("p", 3), ("q", 1), ("q", 2))] == [
+        True, False, True, True, True,
+    ]  # fmt: skip
+
+
 def test_message_whose_row_is_lost_comes_back_from_another_copy() -> None:
     """STATE-9."""
     disk = filled()
