@@ -166,7 +166,10 @@ class Driver:
             ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
             if self.tracing.listeners:
                 self.tracing.step(what, ready, self.position + len(ready.records))
-            self._executor.carry_out(ready, is_awaited=what.is_awaited)
+            if len(ready.answers) > 1:
+                self.services.give_together(lambda: self._executor.carry_out(ready, is_awaited=what.is_awaited))
+            else:
+                self._executor.carry_out(ready, is_awaited=what.is_awaited)
             if what.moves_timers:
                 self._keep_earlier_time()
             return ready.reply
@@ -446,5 +449,5 @@ class Driver:
 
     def _landed(self) -> None:
         """A commit is done."""
-        self._executor.landed()
+        self.services.give_together(self._executor.landed)
         self.hub.deliver(self.committer.durable)

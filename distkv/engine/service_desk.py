@@ -76,6 +76,8 @@ class ServiceDesk:
         self._faults: Final = faults
         self._waiting: Final = dict[int, tuple[str, Answered]]()
         self._last = 0
+        self._is_giving = False
+        self._when_given: Final = list[Callable[[], object]]()
 
     # -- who asks
 
@@ -127,6 +129,31 @@ class ServiceDesk:
                 found[1](answer.result)
             except Exception as error:  # else it would end the step in which the answer was given, and the node
                 self._faults.contain(error, f"an answer of {found[0]}")
+
+    def give_together(self, give: Callable[[], object]) -> None:
+        """Give the answers that `give` gives; whoever is told more than one can send them in one go."""
+        if self._is_giving:
+            give()
+            return
+        self._is_giving = True
+        try:
+            give()
+        finally:
+            self._is_giving = False
+            found = [*self._when_given]
+            self._when_given.clear()
+            for do in found:
+                try:
+                    do()
+                except Exception as error:  # as in `answer`
+                    self._faults.contain(error, "answers of services")
+
+    def when_given(self, do: Callable[[], object]) -> None:
+        """Call it once all answers are given that are given together with this one."""
+        if self._is_giving:
+            self._when_given.append(do)
+        else:
+            do()
 
     # -- other nodes
 

@@ -49,6 +49,8 @@ class ServiceRequests:
         """Which of them only `stop` ends."""
         self._began = 0
         """The seq of the request that is being handed over; 0: none is."""
+        self._late: Final = list[bytes]()
+        """Replies that leave as soon as all are here that come together."""
 
     def begin(self, request: ServiceRequest) -> None:
         """Hand it over. Who asked is written down where others feel what is done.
@@ -133,8 +135,16 @@ class ServiceRequests:
         """`is_first`: the session that reads the connection is at work, and sends what it has itself."""
         if is_first:
             self._sender.add(reply, 0)
-        elif not self._sender.send_nowait(reply):
-            self._nursery.start_soon(self._sender.send, reply)
+            return
+        self._late.append(reply)
+        if len(self._late) == 1:
+            self._driver.services.when_given(self._send_late)
+
+    def _send_late(self) -> None:
+        replies = b"".join(self._late)
+        self._late.clear()
+        if not self._sender.send_nowait(replies):
+            self._nursery.start_soon(self._sender.send, replies)
 
 
 def _encode(seq: int, form: ServiceForm, reply: ServiceReply) -> bytes:

@@ -218,6 +218,37 @@ async def test_service_is_woken_by_the_clock_that_goes_on_while_the_host_sleeps(
 
 
 @pytest.mark.trio
+async def test_who_was_told_one_answer_can_wait_for_all_that_are_given_with_it(autojump_clock: MockClock) -> None:
+    async with alone() as a:
+        services, seen = a.driver.services, list[str]()
+
+        def answered(result: ServiceResult) -> None:
+            seen.append("answered")
+            services.when_given(lambda: seen.append("sent"))
+
+        for _ in range(2):
+            services.ask(ECHO, {"wake_ms": a.driver.now_ms() + 1000}, answered)
+        await trio.sleep(2)
+        assert seen == ["answered", "answered", "sent", "sent"]
+
+
+@pytest.mark.trio
+async def test_answers_are_given_together_though_one_of_those_told_fails(autojump_clock: MockClock) -> None:
+    async with alone() as a:
+        services, seen = a.driver.services, list[str]()
+
+        def fail() -> None:
+            raise KeyError("nobody foresaw this")
+
+        def give() -> None:
+            services.when_given(fail)
+            services.when_given(lambda: seen.append("sent"))
+
+        services.give_together(give)
+        assert seen == ["sent"]
+
+
+@pytest.mark.trio
 async def test_request_beyond_the_limit_is_refused(autojump_clock: MockClock) -> None:
     async with alone(limits=Limits(service_requests=2)) as a:
         first, _ = ask(a, wake_ms=1 << 40), ask(a, wake_ms=1 << 40)
