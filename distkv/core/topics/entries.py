@@ -79,7 +79,7 @@ class TopicView:
 
 def view_of(name: str, versions: Sequence[TopicEntry], lives: Lives) -> TopicView | None:
     """What these versions, the winner first, say of a topic; None: there is none, or it is dropped."""
-    entry = merged(versions, lives)
+    entry = merged(versions, lives, is_whole=False)
     if entry is None or entry.owner is None:
         return None
     groups = [entry.group, *(one.group for one in versions), *entry.lacks]

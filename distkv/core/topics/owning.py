@@ -254,9 +254,6 @@ class Owners:
         if view is None or view.owner != self.me:
             return False
         entry, now_ms = view.entry, turn.boot_ms
-        if not view.is_settled:
-            found, is_whole = self._known.versions(name).found, self._copies.is_whole(name)
-            entry = merged(found, self._known.life_of, is_whole=is_whole) or entry
         silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
         unfit = {one for one in entry.followers if now_ms < self._unfit.get((name, one.node), now_ms)}
         kept = {one for one in entry.followers if one not in silent and one not in unfit}
@@ -381,6 +378,9 @@ class Owners:
             if self.is_mine(name) or self.follows(name):
                 self._servers.register(turn, self._known.me.life)
             self._taking_over.look_at(name)
+            view = self._known.view(name)
+            if view is not None and view.owner == self.me and not view.is_settled:
+                self.want(name)  # until others have given what they took, no get is answered
 
     def _refused(self, turn: ServiceTurn, name: str, error: object) -> None:
         turn.note("topic_entry_refused", topic=name, reason=str(error))

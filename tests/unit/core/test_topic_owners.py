@@ -205,7 +205,7 @@ def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
     assert b.view().entry.lacks == ((Holder(A, LIFE),),)
 
 
-def test_owner_that_followed_the_other_one_and_was_not_whole_says_so() -> None:
+def test_owner_that_followed_the_other_one_lacks_what_that_took_at_once() -> None:
     """TOPIC-5."""
     a, b, c = fleet(A, B, C)
     a.alive()
@@ -214,8 +214,7 @@ def test_owner_that_followed_the_other_one_and_was_not_whole_says_so() -> None:
     c.put()
     assert c.view().followers == (A,)
     a.hear([*c.changes.values()])
-    a.copies.whole = False
-    assert a.view().lacking == ()
+    assert a.view().lacking == (C,)
     a.pass_ms(2000)
     assert (a.view().owner, a.view().lacking) == (A, (C,))
     met(a, b, c)
