@@ -90,12 +90,12 @@ def _distkv_numbers(request: bytes) -> bytes:
     return encode_reply(asked.seq, {"tock": 1, "time": 1.5}, pack_value(_value(number)))
 
 
-def _distkv_held(request: bytes, *, holders: int | None = 3) -> bytes:
+def _distkv_held(request: bytes, *, holders: int | None = 3, wanted: int = 3) -> bytes:
     """So many nodes hold what was set; None: it is not said."""
     asked = decode_request(request)
     if not isinstance(asked, ReplicatedWrite):
         return _distkv(request)
-    assert asked.replicas == 3
+    assert asked.replicas == wanted
     said = {} if holders is None else {"replicas": holders}
     return encode_reply(asked.seq, {"changed": True, "tick": 1, "tock": 1, **said})
 
@@ -143,6 +143,14 @@ def test_set_that_fewer_nodes_hold_is_no_operation(generator: Generator, holders
     found = _load(generator, "held", "set", partial(_distkv_held, holders=holders))
     assert found.ops == 0
     assert found.wrong > 0
+
+
+@pytest.mark.parametrize(("holders", "is_right"), [(1, False), (2, True), (3, True)])
+def test_set_that_two_nodes_or_more_hold_is_an_operation_where_two_are_wanted(
+    generator: Generator, holders: int, is_right: bool
+) -> None:
+    found = _load(generator, "held2", "set", partial(_distkv_held, holders=holders, wanted=2), seconds=RIGHT_S)
+    assert (found.failure == "") == is_right
 
 
 @pytest.mark.parametrize("verb", ["get", "set"])
