@@ -59,7 +59,8 @@ def _value(number: int) -> str:
 
 
 def _load(generator: Generator, protocol: str, verb: str, answer: Answer, *, seconds: float = WRONG_S) -> Load:
-    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers", "fenced", "held") else b""
+    is_ours = protocol in ("distkv", "numbers", "fenced", "held", "held2")
+    greeting = encode_reply(0, {"node": "a"}) if is_ours else b""
     with serve(FakeServer(greeting, answer)) as port:
         run = partial(generator.run, protocol, port, keys=KEYS, family="k", tag=TAG, seconds=seconds)
         return run("get") if verb == "get" else run("fill")
