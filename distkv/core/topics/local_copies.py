@@ -47,11 +47,11 @@ class LocalCopies:
     def flush(self, turn: ServiceTurn) -> Collection[str]:
         """Keep what has changed, and send it to the followers; of which topics that is."""
         changed = self.topics.keep(turn)
-        for name, (topic, rows) in changed.items():
-            if self.owners.is_mine(name):
+        for topic, rows in changed:
+            if self.owners.is_mine(topic.name):
                 joined = {key: value for key, value in rows.items() if is_joined(key)}
-                self.copying.send(turn, name, topic.ids, joined, self.owners.followers(name))
-        return changed.keys()
+                self.copying.send(turn, topic.name, topic.ids, joined, self.owners.followers(topic.name))
+        return dict.fromkeys(topic.name for topic, _ in changed)
 
     def current(self, name: str) -> Topic | None:
         """The copy that has an id of the entry."""

@@ -140,18 +140,15 @@ class Topics:
         """Whether `keep` has something to do."""
         return bool(self._kept.changed or self._thrown)
 
-    def keep(self, turn: ServiceTurn) -> dict[str, tuple[Topic, Changes]]:
-        """Keep all that changed with this step; what that is, by the names of topics."""
+    def keep(self, turn: ServiceTurn) -> list[tuple[Topic, Changes]]:
+        """Keep all that changed with this step; what that is, for each copy (a name may have several)."""
         for note in self._kept.notes:
             self._note(turn, *note)
         self._kept.notes.clear()
         for rows in self._thrown:
             rows.keep(turn)
         self._thrown.clear()
-        found = dict[str, tuple[Topic, Changes]]()
-        for id, rows in self._kept.changed.items():
-            topic = self._by_id[id]
-            found[topic.name] = topic, rows.keep(turn)
+        found = [(self._by_id[id], rows.keep(turn)) for id, rows in self._kept.changed.items()]
         self._kept.changed.clear()
         return found
 

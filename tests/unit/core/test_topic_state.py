@@ -11,8 +11,9 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NotFoundError, TooLargeError
 from distkv.wire.topic_errors import StaleOpError, TakenError
+from distkv.wire.topic_rows import message_key
 from distkv.wire.values import pack_value
-from tests.unit.core.topic_copies import SERVICE, Disk, given, put, ranges, value_of
+from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, put, ranges, value_of
 
 
 def test_message_is_given_until_it_is_done() -> None:
@@ -54,6 +55,17 @@ def test_message_is_given_between_what_is_kept_and_the_end_of_the_step() -> None
     put(topic, "p", 1)
     disk.topics.keep(ServiceTurn(SERVICE, 0, 0.0, disk.data))
     assert given(topic, "c") == [("p", 1)]
+
+
+def test_two_copies_of_one_name_that_change_in_one_step_are_both_told() -> None:
+    """The followers are sent the rows of each."""
+    disk = Disk()
+    topics = [disk.topic(), disk.topics.create(NAME, ("00000000000000bb",))]
+    for topic in topics:
+        put(topic, "p", 1)
+    found = disk.topics.keep(ServiceTurn(SERVICE, 0, 0.0, disk.data))
+    assert [topic for topic, _ in found] == topics
+    assert all(message_key("p", 1) in rows for _, rows in found)
 
 
 def test_put_that_is_repeated_is_a_duplicate() -> None:

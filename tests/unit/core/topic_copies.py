@@ -48,7 +48,7 @@ class Disk:
                 self.data.keep(SERVICE, effect.key, effect.value)
             elif isinstance(effect, Note):
                 self.notes.append(effect.id)
-        return found[NAME][1] if NAME in found else {}
+        return next((rows for topic, rows in found if topic.name == NAME), {})
 
     def restart(self, now_ms: int | None = None) -> Topic:
         """Begin anew with what is on the disk."""

@@ -181,8 +181,8 @@ class Keeper:
         return ServiceTurn(SERVICE, self.now_ms, self.wall, self.disk.data)
 
     def _carry_out(self, turn: ServiceTurn, forgetting: Forgetting) -> None:
-        for name in self.disk.topics.keep(turn):
-            forgetting.touched(name)
+        for topic, _ in self.disk.topics.keep(turn):
+            forgetting.touched(topic.name)
         for effect in turn.effects:
             match effect:
                 case DataKept(key=key, value=value):
