@@ -446,7 +446,7 @@ class Replica:
         turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
 
     def check(self, *, is_whole: bool = True) -> None:
-        """For tests. `is_whole`: look at all that the store holds, too, which takes longer the more that is.
+        """For tests. `is_whole`: look also at what takes longer the more is kept: the store, and what services keep.
 
         Raises:
             BrokenInvariantError: what one of the machines promises does not hold.
@@ -454,7 +454,8 @@ class Replica:
         if is_whole:
             self._node.store.check()
         for machine in (
-            self._node, self._gossip, self._sponsor, self._peers, self._links, self._ageing, self._services,
-            self._tree_part,
+            self._node, self._gossip, self._sponsor, self._peers, self._links, self._ageing,
         ):  # fmt: skip
             machine.check()
+        for part in (self._services, self._tree_part):
+            part.check(is_whole=is_whole)

@@ -91,7 +91,8 @@ def draw(seed: int, off: Collection[str] = ()) -> Scenario:
 def seeds_with(service: str, first: int) -> Iterator[int]:
     """From a seed on, those that have a service."""
     (part,) = (part for part in sim_parts() if part.name == service)
-    return (seed for seed in itertools.count(first) if part.draw(seed, (_name(0),), 0) is not None)
+    seeds = itertools.count(max(first, part.first_seed))
+    return (seed for seed in seeds if part.draw(seed, (_name(0),), 0) is not None)
 
 
 class _Draft:

@@ -57,7 +57,7 @@ class Sayings:
     def alike(self) -> Mapping[str, Setting]:
         return {}
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool = True) -> None:
         """There is nothing to look at."""
 
 

@@ -61,6 +61,8 @@ class SimPart:
     """What a seed has of it, by the names of the hosts and the length of the run (ms); None: nothing."""
     rules: Callable[[], Sequence[Observer]]
     """What must be true in every run."""
+    first_seed: int = 0
+    """No seed before this one has it."""
 
 
 def sim_parts() -> Sequence[SimPart]:

@@ -127,8 +127,9 @@ class ServiceMachine(Protocol):
     def alike(self) -> Mapping[str, Setting]:
         """Those of its settings that all nodes should have alike, by their keys in the configuration."""
 
-    def check(self) -> None:
-        """For tests: whether what it promises holds.
+    def check(self, *, is_whole: bool = True) -> None:
+        """For tests: whether what it promises holds. `is_whole`: of all that it keeps; else of what its last step
+        touched, at least.
 
         Raises:
             BrokenInvariantError: it does not.

@@ -403,11 +403,11 @@ class Services:
             if answer.is_last:
                 del requests.open[answer.id]
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         for mounted in self._mounted.values():
             mounted.calls.check()
-            mounted.machine.check()
+            mounted.machine.check(is_whole=is_whole)
         self._nodes.check()
         must(self._mounted.keys().isdisjoint(self._reception.failed), "what failed is off")
         self._requests.check()

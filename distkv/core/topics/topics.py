@@ -11,7 +11,7 @@ Invariant: no two copies have one id.  Whatever the disk has, there is an answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from distkv.core.ground.data import ServiceRows
@@ -152,11 +152,13 @@ class Topics:
         self._kept.changed.clear()
         return found
 
-    def check(self) -> None:
-        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+    def check(self, names: Collection[str] | None = None) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold. `names`: look closely only
+        at these."""
         for topic in self.all():
             must(all(self._by_id.get(id) is topic for id in topic.ids), "no two copies have one id")
-            topic.check()
+            if names is None or topic.name in names:
+                topic.check()
         must({*map(id, self._by_id.values())} == {*map(id, self.all())}, "each copy is found by its ids")
 
     # -- inside

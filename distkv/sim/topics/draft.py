@@ -27,15 +27,15 @@ from distkv.sim.topics.actions import (
     TwinClient,
 )
 
-SHARE: Final = 0.2
-"""So many of the seeds have topics."""
+FIRST_SEED: Final = 10**12
+"""From this seed on all have topics, and none before it."""
 DRIFT: Final = 6
 """Percent: clocks of hosts run up to 5 % fast or slow, and both ends of a lease lose a millisecond by rounding."""
 PAUSE_MS: Final = 5000
 """Between two things that a client does, on average half of this passes."""
 BEGIN_MS: Final = 15_000
 """Until then clients begin."""
-COUNTS: Final = (1, 1, 1, 2, 5, 20, 40)
+COUNTS: Final = (*(1,) * 10, *(2,) * 6, *(5,) * 3, 40)
 """So many messages are sent at once; the last is more than may be unanswered."""
 WAITS_MAX: Final = 12
 CRASH_MS: Final = (50, 1000, 8000, 15_000)
@@ -46,13 +46,12 @@ Planned: TypeAlias = tuple[int, TopicAction]
 
 def draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
     """What a seed has of topics: some servers on these hosts, and clients; None: it has none."""
+    if seed < FIRST_SEED:
+        return None
     rng = Random(f"topics {seed}")
-    has_topics = rng.random() < SHARE
     servers = rng.choice([len(names), len(names), max(1, len(names) - 1)])
     lease_ms, replicas = rng.choice([1000, 2000, 5000]), rng.choice([1, 2, 2, 2, 3])
     away_bytes = rng.choice([5000, 32 << 20])
-    if not has_topics:
-        return None
     topics = ["jobs", "news", "bills"][: rng.randint(1, 3)]
     producers = draw_producers(Random(f"topic producers {seed}"), names, topics, length_ms)
     consumers = draw_consumers(Random(f"topic consumers {seed}"), names, topics, length_ms)

@@ -246,7 +246,7 @@ class Echo:
     def alike(self) -> Mapping[str, Setting]:
         return {"echo.length": self.length}
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool = True) -> None:  # noqa: ARG002
         must(self._can_take <= self._watches.keys(), "who can take more, watches")
         if self.notes is not None:
             self.notes.check()
