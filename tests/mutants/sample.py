@@ -44,4 +44,7 @@ SAMPLE = (
     "shell-frame-twice",
     "shell-gap-silent",
     "shell-old-disk-untold",
+    "shell-new-state-takes-the-plain-name",
+    "shell-lease-of-one",
+    "shell-clean-towards-somebody",
 )

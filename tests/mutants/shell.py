@@ -27,10 +27,9 @@ from tests.mutants.topic_rules import TOPIC_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
 BROKEN = (
-    COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES
-    + TOPIC_RULES + TREE_RULES
+    COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_CLIENT_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES
+    + TOPIC_OWNER_RULES + TOPIC_RULES + TREE_RULES
 )
-BROKEN += TOPIC_CLIENT_RULES
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:

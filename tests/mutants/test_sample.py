@@ -14,12 +14,12 @@ from tests.mutants.run import ROOT
 from tests.mutants.sample import SAMPLE
 from tests.offenders import assert_none
 
-MANY = 38
+MANY = 41
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
 NAMES = re.compile(r"^    (?:Mutant|_of|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
 FILES = {"run": "run", "logged": "logged", "simulated": "simulated"}
-OF_SHELL = ["commits", "data_rows", "grounds", "keeping", "token_rules", "topic_owner_rules", "topic_rules"]
-OF_SHELL += ["tree_rules"]
+OF_SHELL = ["commits", "data_rows", "grounds", "keeping", "token_rules", "topic_client_rules", "topic_copy_rules"]
+OF_SHELL += ["topic_forget_rules", "topic_owner_rules", "topic_rules", "tree_rules"]
 FILES |= dict.fromkeys(OF_SHELL, "shell")
 """The files of mutants, each with its list."""
 
