@@ -129,6 +129,10 @@ class _NodeRequest(RoutedRequest):
     """Whether its client has taken what it was told."""
     is_complete: bool = False
     """Whether it was told that it knows all."""
+    has_effects: bool = False
+    """Whether whoever is asked changes something."""
+    unanswered: int = 0
+    """How often it was asked, and not answered."""
 
 
 class NodeRoutes:
@@ -148,12 +152,23 @@ class NodeRoutes:
     # -- what clients ask
 
     def ask(
-        self, turn: ServiceTurn, id: int, request: object, body: bytes, *, is_once: bool = False, wait_ms: int = 0
+        self,
+        turn: ServiceTurn,
+        id: int,
+        request: object,
+        body: bytes,
+        *,
+        is_once: bool = False,
+        wait_ms: int = 0,
+        has_effects: bool = False,
     ) -> None:
         """Have this answered by the node that the owner names; `body` is what that is asked. `is_once`: it must not be
-        repeated. `wait_ms`: so long that node may wait before it answers."""
+        repeated. `wait_ms`: so long that node may wait before it answers. `has_effects`: it changes something
+        there, so where no answer came in time it may be done."""
         asked = AnswerAsked(body)
-        self._add(turn, _NodeRequest(id, turn.boot_ms, request, asked, is_once=is_once, wait_ms=wait_ms))
+        waits = _NodeRequest(id, turn.boot_ms, request, asked, is_once=is_once, wait_ms=wait_ms)
+        waits.has_effects = has_effects
+        self._add(turn, waits)
 
     def ask_list(self, turn: ServiceTurn, id: int, request: object, prefix: str, after: str, limit: int) -> None:
         """Have so many items listed that all nodes have, behind a name."""
@@ -232,6 +247,7 @@ class NodeRoutes:
             patience_ms = AWAY_MS
         elif isinstance(asked, NewsAsked) and isinstance(waits.parts, GatheredNews):
             asked, patience_ms = NewsAsked(asked.prefix, waits.parts.positions.get(attempt.node, 0)), ALWAYS_MS
+        waits.unanswered += 1
         self._turn.ask_node(attempt.node, pack(asked), attempt, patience_ms=patience_ms, is_once=waits.is_once)
 
     def withdraw(self, attempt: Attempt) -> None:
@@ -277,7 +293,9 @@ class NodeRoutes:
                 self._finish_list(waits)
         for waits in self._routes.late(now_ms, 0):
             node = self._owner.node_for(waits.request)
-            if waits.is_once and waits.at:
+            if waits.has_effects and waits.unanswered:
+                node = UnknownOutcomeError(f"no answer came within {self._patience_ms / 1000:g} s: {LOOK}")
+            elif waits.is_once and waits.at:
                 node = UnknownOutcomeError(f"{next(iter(waits.at))} was asked, and is silent: {LOOK}")
             elif not isinstance(node, DistkvError):
                 node = NotReadyError(f"{node} did not answer within {self._patience_ms / 1000:g} s: ask again")
@@ -302,6 +320,7 @@ class NodeRoutes:
             self._end(waits)
             self._found.append(RouteAnswered(waits.id, waits.request, said.body))
         elif isinstance(said, AnsweredElsewhere):
+            waits.unanswered -= 1
             self._follow(waits, node, said.node)
         elif isinstance(said, DistkvError) and not isinstance(said, PeerError):
             self._refuse(waits, said)

@@ -36,6 +36,7 @@ from distkv.wire.topic_requests import (
     TopicList,
     TopicPut,
     TopicRequest,
+    TopicShow,
     TopicSubscribe,
     TopicUnsubscribe,
     pack_request,
@@ -142,8 +143,9 @@ class Routing:
     # -- inside
 
     def _ask(self, turn: ServiceTurn, id: int, request: TopicRequest) -> None:
+        has_effects = not isinstance(request, TopicGet | TopicShow)
         wait_ms = int(request.wait_s * 1000) if isinstance(request, TopicGet) else 0
-        self._routes.ask(turn, id, request, pack_request(request), wait_ms=wait_ms)
+        self._routes.ask(turn, id, request, pack_request(request), wait_ms=wait_ms, has_effects=has_effects)
 
     def _answer(self, turn: ServiceTurn, found: RouteResult) -> None:
         match found:

@@ -166,6 +166,20 @@ def test_nobody_is_asked_as_long_as_nobody_can_be_and_then_why_is_told() -> None
     assert machine.refused == [NotFoundError]
 
 
+@pytest.mark.parametrize(("says_so", "error"), [(False, UnknownOutcomeError), (True, NotReadyError)])
+def test_request_with_effects_may_be_done_unless_who_was_asked_did_nothing(
+    says_so: bool, error: type[DistkvError]
+) -> None:
+    machine = Machine()
+    machine.routes.ask(machine.begin(), 1, "request", b"body", has_effects=True)
+    (asked,) = machine.asked
+    if says_so:
+        machine.node = NotReadyError("nobody owns it")
+        machine.says(asked, AnsweredElsewhere(None))
+    machine.step(ServiceWoken(), PATIENCE_MS)
+    assert machine.refused == [error]
+
+
 @pytest.mark.parametrize(("is_once", "error"), [(False, NotReadyError), (True, UnknownOutcomeError)])
 def test_patience_ends(is_once: bool, error: type[DistkvError]) -> None:
     machine, _ = asking(is_once=is_once)
