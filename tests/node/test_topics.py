@@ -207,3 +207,59 @@ async def test_counter_in_a_gap_that_was_closed_is_refused(autojump_clock: MockC
         replies = await put(client, 3, 5, 7, 9, 11, 4)
         assert [reply.get("code") for reply in replies] == [None] * 5 + ["taken"]
         assert "\n" not in replies[-1]["error"]
+
+
+async def test_subscriber_that_is_dropped_is_known_no_more(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await put(client, 1)
+        await client.ask("topic_drop", **READER)
+        assert (await client.ask("topic_show", **LOG))["subscribers"] == []
+        assert (await client.ask("topic_get", **READER))["code"] == "not_found"
+
+
+async def test_producer_that_is_dropped_may_begin_anew(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await put(client, 1)
+        await client.ask("topic_drop", **LOG, producer="p")
+        assert (await client.ask("topic_show", **LOG))["producers"] == 0
+        (again,) = await put(client, 1)
+        assert not again["duplicate"]
+
+
+async def test_topic_that_is_dropped_is_gone_and_begins_empty(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await put(client, 1)
+        await client.ask("topic_drop", **LOG)
+        assert (await client.ask("topic_show", **LOG))["code"] == "not_found"
+        assert (await client.ask("topic_list"))["items"] == []
+        await put(client, 1)
+        assert (await client.ask("topic_show", **LOG))["subscribers"] == []
+
+
+async def test_what_nobody_has_is_not_dropped(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        assert (await client.ask("topic_drop", topic="nothing"))["code"] == "not_found"
+        assert (await client.ask("topic_set", topic="nothing", keep_s=1.0))["code"] == "not_found"
+
+
+async def test_oldest_messages_go_when_the_topic_has_more_than_it_keeps(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await client.ask("topic_set", **LOG, keep_bytes=2000, min_replicas=1)
+        await put(client, *range(1, 11))
+        await trio.sleep(30)
+        reply = await client.ask("topic_get", limit=100, **READER)
+        assert [message["value"] for message in reply["messages"]][-1] == 10
+        assert len(reply["messages"]) < 10
+        assert reply["gone"]
+
+
+async def test_state_shows_how_much_there_is(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await put(client, 1, 2)
+        shown = (await client.ask("get_state"))["topics"]
+        assert (shown["topics"], shown["owned"], shown["messages"], shown["few_copies"]) == (1, 1, 2, [])
