@@ -25,6 +25,7 @@ MEASURED_TESTS: Final = (
     *("tests/unit/model", "tests/unit/wire", "tests/unit/core", "tests/node", "tests/scenarios/test_scenarios.py"),
     *(f"tests/property/test_{name}*.py" for name in ("model_", "wire_", "token_", "topic_", "hostile_", "server_tree")),
     *(f"tests/property/test_{name}.py" for name in ("following*", "streaming", "client_protocol", "resync")),
+    *("tests/property/test_gathering.py", "tests/property/test_routes.py"),
     *("tests/property/test_simulated_seeds.py", "tests/unit/cli/test_values.py", "tests/unit/sim/test_topic_*.py"),
 )
 """Only what has a floor is measured, and only in the tests that are about it: measured code takes longer. What stands

@@ -263,3 +263,14 @@ async def test_state_shows_how_much_there_is(autojump_clock: MockClock) -> None:
         await put(client, 1, 2)
         shown = (await client.ask("get_state"))["topics"]
         assert (shown["topics"], shown["owned"], shown["messages"], shown["few_copies"]) == (1, 1, 2, [])
+
+
+async def test_put_is_refused_while_fewer_nodes_are_there_than_the_topic_wants(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await client.ask("topic_set", **LOG, min_replicas=2)
+        (refused,) = await put(client, 1)
+        assert refused["code"] == "no_replicas"
+        assert (await client.ask("topic_show", **LOG))["messages"] == 0
+        await client.ask("topic_set", **LOG, min_replicas=1)
+        assert "code" not in (await put(client, 1))[0]

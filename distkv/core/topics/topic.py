@@ -174,7 +174,10 @@ class Topic:
         if is_changed:
             self._check_subscribers(known)
             number = _next_op(known, time) if op is None else op
-            new = TopicSubscriber(number, True, self._base(subscriber), owed=Ranges(), checked=self.copy.messages.last)
+            base = self._base(subscriber)
+            is_cut = any(producer.seen and name not in base for name, producer in self.copy.producers.items())
+            owed = None if is_cut else Ranges()
+            new = TopicSubscriber(number, True, base, owed=owed, checked=self.copy.messages.last)
             self.copy.replace_subscriber(subscriber, new)
         for producer, some in (had or {}).items():
             self._add_done(subscriber, producer, some)

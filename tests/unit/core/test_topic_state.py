@@ -11,6 +11,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NotFoundError, TooLargeError
 from distkv.wire.topic_errors import StaleOpError, TakenError
+from distkv.wire.topic_fields import RANGES_MAX
 from distkv.wire.topic_rows import message_key
 from distkv.wire.values import pack_value
 from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, put, ranges, value_of
@@ -360,3 +361,40 @@ def test_put_is_one_row() -> None:
     disk.keep()
     put(topic, "p", 1)
     assert [*disk.keep()] == ["m\x1fp\x1f0000000000000001"]
+
+
+def test_drop_of_who_is_not_known_changes_nothing() -> None:
+    disk = Disk()
+    topic = disk.topic()
+    put(topic, "p", 1)
+    disk.keep()
+    topic.drop_subscriber("nobody")
+    topic.drop_producer("nobody")
+    assert topic.changes == {}
+
+
+def test_dropped_subscriber_is_not_marked_as_taken_here_any_more() -> None:
+    topic = Disk().topic()
+    topic.subscribe("c", None, None, 1.0)
+    topic.take_here("c")
+    topic.drop_subscriber("c")
+    assert not topic.is_taken_here("c")
+    topic.check()
+
+
+def test_subscriber_that_leaves_out_too_many_messages_is_refused() -> None:
+    topic = Disk().topic()
+    topic.subscribe("c", None, None, 1.0)
+    put(topic, "p", *range(1, 2 * RANGES_MAX + 3))
+    with pytest.raises(TooLargeError, match="has left out more than"):
+        topic.add_done("c", [("p", counter) for counter in range(1, 2 * RANGES_MAX + 3, 2)])
+    assert topic.left("c") == 2 * RANGES_MAX + 2
+
+
+def test_what_a_large_base_has_no_room_for_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distkv.core.topics.topic.BASE_BYTES_MAX", 40)
+    topic = Disk().topic()
+    put(topic, "p", 1)
+    put(topic, "q", 1)
+    topic.subscribe("c", None, None, 1.0)
+    assert given(topic, "c") == [("q", 1)]
