@@ -179,3 +179,10 @@ def test_only_who_has_an_item_says_that_it_is_gone() -> None:
     assert news.take(other, SomeNews((Item("n", 2),)), lambda name: news.teller_of(name) or other) == (Item("n", 2),)
     assert news.take(one, SomeNews((Item("n", 0),)), lambda name: news.teller_of(name) or one) == ()
     assert news.take(other, SomeNews((Item("n", 0),)), lambda name: news.teller_of(name) or other) == (Item("n", 0),)
+
+
+def test_page_of_a_node_that_is_not_asked_any_more_is_left_out() -> None:
+    pages = GatheredPages[SomePage]()
+    pages.of.update({node: SomePage((Item(f"of {node}", 1),)) for node in NODES[:2]})
+    pages.keep_only(NODES[1:])
+    assert [*pages.of] == [NODES[1]]
