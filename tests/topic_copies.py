@@ -27,7 +27,7 @@ from distkv.core.topics.comparing import Comparing
 from distkv.core.topics.copying import Copying
 from distkv.core.topics.leases import Leases
 from distkv.core.topics.settings import TopicSettings
-from distkv.errors import NoSpaceError
+from distkv.errors import NoSpaceError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.wire.topic_messages import BUCKETS, COPY_QUESTIONS, CopyBatch, LeaseAsked, LeaseProbe
 
@@ -190,6 +190,8 @@ class CopyNode:
     starts: int = 0
     rows_max: int = 1 << 30
     """So many rows a copy may have here."""
+    dropped: set[str] = attrs.field(factory=set)
+    """Topics of which this node keeps no copy."""
     disk: dict[str, bytes | None] = attrs.field(factory=dict)
     slots: dict[str, bytes | None] = attrs.field(factory=dict)
     pending: deque[tuple[int, list[object]]] = attrs.field(factory=deque)
@@ -203,6 +205,8 @@ class CopyNode:
     done: list[tuple[object, int]] = attrs.field(factory=list)
     """What was said to be copied, and on how many, when the disk had the step."""
     joins: list[tuple[str, NodeName, bool]] = attrs.field(factory=list)
+    replaced: list[tuple[str, NodeName]] = attrs.field(factory=list)
+    """Followers that another one is to take the place of."""
     notes: list[Note] = attrs.field(factory=list)
     data: ServiceRows = attrs.field(factory=ServiceRows)
     calls: NodeCalls = attrs.field(init=False)
@@ -394,6 +398,8 @@ class CopyNode:
     def take_copy(
         self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName  # noqa: ARG002
     ) -> None:
+        if name in self.dropped:
+            raise NotFoundError(f"the topic {name} was dropped")
         is_new = name not in self.copies
         copy = self.copies.setdefault(name, RowsCopy())
         if len(copy.rows) + len(rows) > self.rows_max:
@@ -433,6 +439,12 @@ class CopyNode:
 
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:  # noqa: ARG002
         self.joins.append((name, node, is_whole))
+
+    def replace_follower(self, name: str, node: NodeName) -> None:
+        self.replaced.append((name, node))
+
+    def missed(self, turn: ServiceTurn, name: str) -> None:
+        self.comparing.missed(turn, name)
 
     def needed(self) -> Collection[NodeName]:
         return {node for name in self.fleet.entries for node in self.followers_of(name)}

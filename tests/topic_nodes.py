@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import attrs
 
-from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceInput
+from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceInput, ServiceWoken
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import EntryWritten, ServiceTurn
 from distkv.core.ready import Note
@@ -151,7 +151,7 @@ class TopicNode:
         while self.now_ms < end_ms:
             wake_ms = self.owners.wake_ms()
             self.now_ms = end_ms if wake_ms is None else min(max(wake_ms, self.now_ms + 1), end_ms)
-            count += len(self.do(lambda owners, turn: owners.step(turn, NodesChanged())))
+            count += len(self.do(lambda owners, turn: owners.step(turn, ServiceWoken())))
         return count
 
     def put(self, topic: str = "t") -> TopicView:

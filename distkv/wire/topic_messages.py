@@ -110,6 +110,8 @@ class Copied(Declared, array_like=True, tag=1):
 
     refused: TopicTexts = ()
     """Of these topics it is not: there is no room for them."""
+    dropped: TopicTexts = ()
+    """Nor of these: they were dropped, as the store will show."""
 
 
 class LeaseGiven(Declared, array_like=True, tag=2):

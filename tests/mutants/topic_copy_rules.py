@@ -8,6 +8,7 @@ _COPYING = "tests/unit/core/test_topic_copying.py"
 _STREAM = "tests/unit/core/test_topic_copy_stream.py"
 _COMPARING = "tests/unit/core/test_topic_comparing.py"
 _LEASES = "tests/unit/core/test_topic_leases.py"
+_LOCAL = "tests/unit/core/test_topic_local_copies.py"
 
 TOPIC_COPY_RULES = (
     broken(
@@ -110,8 +111,8 @@ TOPIC_COPY_RULES = (
         "copied-before-the-disk",
         "a follower answers when its disk has a batch",
         "core/topics/copying.py",
-        "        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX])))\n",
-        "        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX])), waits=False)\n",
+        "        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX], tuple(dropped)[:NAMES_MAX])))\n",
+        "        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX], ())), waits=False)\n",
         f"{_COPYING}::test_operation_is_copied_when_the_followers_disk_has_it",
     ),
     broken(
@@ -126,9 +127,41 @@ TOPIC_COPY_RULES = (
         "refused-and-counted",
         "a follower without room does not count",
         "core/topics/copying.py",
-        "        if said.refused:\n",
+        "        if said.refused or said.dropped:\n",
         "        if said.refused and not names:\n",
         f"{_COPYING}::test_follower_without_room_does_not_count",
+    ),
+    broken(
+        "refused-and-waited-for",
+        "a follower that refuses a topic is to be replaced",
+        "core/topics/copying.py",
+        "                    self._host.replace_follower(name, node)\n",
+        "                    pass\n",
+        f"{_COPYING}::test_follower_that_refuses_a_topic_is_to_be_replaced_and_is_not_whole",
+    ),
+    broken(
+        "dropped-and-replaced",
+        "a follower that knows of a drop first is no reason to write an entry",
+        "core/topics/copying.py",
+        "            for name in said.refused:\n",
+        "            for name in (*said.refused, *said.dropped):\n",
+        f"{_COPYING}::test_follower_of_a_topic_that_was_dropped_is_not_to_be_replaced",
+    ),
+    broken(
+        "copied-though-unnamed",
+        "followers are sent nothing of a copy that has no id of the entry",
+        "core/topics/local_copies.py",
+        "self.owners.is_mine(topic.name) and not view.ids.isdisjoint(topic.ids):\n",
+        "self.owners.is_mine(topic.name):\n",
+        _LOCAL,
+    ),
+    broken(
+        "refused-and-whole",
+        "a follower that refused rows is not whole",
+        "core/topics/copying.py",
+        "                self._host.missed(turn, topic.name)\n",
+        "",
+        f"{_COPYING}::test_follower_that_refuses_a_topic_is_to_be_replaced_and_is_not_whole",
     ),
     broken(
         "new-and-counted",

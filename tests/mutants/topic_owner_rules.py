@@ -178,6 +178,22 @@ TOPIC_OWNER_RULES = (
         OWNERS,
     ),
     broken(
+        "each-in-turn-for-ever",
+        "who could not keep a topic is not asked again for a while",
+        "core/topics/unfit_followers.py",
+        "        self._nodes[name] = nodes | {node}\n",
+        "        self._nodes[name] = frozenset({node})\n",
+        f"{OWNERS}::test_two_followers_that_cannot_keep_the_topic_do_not_take_each_others_place_for_ever",
+    ),
+    broken(
+        "never-asked-again",
+        "who could not keep a topic is asked again later, though nobody waits",
+        "core/topics/owning.py",
+        "            self._taking_over.look_at(name)\n        self._taking_over.step(turn)\n",
+        "            pass\n        self._taking_over.step(turn)\n",
+        f"{OWNERS}::test_owner_whose_followers_could_not_keep_the_topic_asks_them_again_though_nobody_waits",
+    ),
+    broken(
         "named-as-before",
         "a follower that is named again has another number",
         "core/topics/owning.py",

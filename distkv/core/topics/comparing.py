@@ -233,6 +233,13 @@ class Comparing:
             if run is None:
                 self._times.soon[name] = None
 
+    def missed(self, turn: ServiceTurn, name: str) -> None:
+        """This node did not take rows of the owner, which may answer for them without this copy: it is not whole."""
+        if name in self._standings and self._standings[name].is_named:
+            self._end(turn, name)
+            self._keep_whole(turn, name, None)
+            self._times.soon[name] = None
+
     def asked(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange | CompareWanted) -> None:
         """A node compares its copy with that of this one; or an owner says that this node lacks something."""
         if not isinstance(question, CompareWanted):

@@ -22,7 +22,7 @@ from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.compared_copy import SentRows
 from distkv.core.topics.copy_stream import QUEUE_BYTES_MAX, CopyPurpose, CopyStream, size_of
-from distkv.errors import DecodeError, RequestError
+from distkv.errors import DecodeError, NotFoundError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.declared import pack
@@ -54,8 +54,15 @@ class CopyHost(Protocol):
 
         Raises:
             DecodeError: they are no rows of a topic.
+            NotFoundError: the topic was dropped.
             RequestError: there is no room for them.
         """
+
+    def replace_follower(self, name: str, node: NodeName) -> None:
+        """A follower of a topic that this node owns has no room for it, or cannot read it."""
+
+    def missed(self, turn: ServiceTurn, name: str) -> None:
+        """This node did not take rows of a topic: its copy may lack what the owner answers for from now on."""
 
 
 @attrs.frozen(slots=True)
@@ -222,24 +229,20 @@ class Copying:
         """Whether the entry names a node as a follower of a topic that this one owns."""
         return node in self._host.followers_of(name)
 
-    def behind(self, name: str) -> frozenset[NodeName]:
-        """The followers that took too long, or have no room: nothing is copied to them until they have compared."""
-        topic = self._topics.get(name)
-        return frozenset() if topic is None else frozenset(topic.behind)
-
     # -- at the follower
 
     def asked(self, turn: ServiceTurn, call: CallKey, batch: CopyBatch) -> None:
         """An owner sends rows."""
-        refused = dict[str, None]()
+        refused, dropped = dict[str, None](), dict[str, None]()
         for topic in batch.topics:
             try:
                 rows = [(row.key, row.value) for row in topic.rows]
                 self._host.take_copy(turn, topic.name, topic.ids, rows, call.peer)
             except (DecodeError, RequestError) as error:
                 turn.note("topic_copy_refused", topic=topic.name, node=call.peer, reason=str(error))
-                refused[topic.name] = None
-        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX])))
+                (dropped if isinstance(error, NotFoundError) else refused)[topic.name] = None
+                self._host.missed(turn, topic.name)
+        turn.answer_node(call, pack(Copied(tuple(refused)[:NAMES_MAX], tuple(dropped)[:NAMES_MAX])))
 
     # -- what happens
 
@@ -325,9 +328,12 @@ class Copying:
             self._end(turn, node, self._topics)
             return
         names = stream.answered(purpose)
-        if said.refused:
-            turn.note("topic_copies_refused", node=node, topics=len(said.refused))
-            self._end_some(turn, node, said.refused)
+        if said.refused or said.dropped:
+            turn.note("topic_copies_refused", node=node, topics=len(said.refused) + len(said.dropped))
+            self._end_some(turn, node, (*said.refused, *said.dropped))
+            for name in said.refused:
+                if node in self._host.followers_of(name):
+                    self._host.replace_follower(name, node)
         for name in sorted(names):
             topic = self._topics.get(name)
             if topic is not None:

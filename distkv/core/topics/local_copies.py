@@ -4,7 +4,7 @@ Knows: which copy is meant by a name and ids, what the entries say of it, and wh
 what a row means, nor when anything is sent.
 
 Invariant: what changes in a copy is in the rows of the same step; of a topic that this node owns it is on its way to
-all followers that the entry names.
+all followers that the entry names. Followers are sent nothing of a copy that has no id of the entry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class LocalCopies:
         """Keep what has changed, and send it to the followers; of which topics that is."""
         changed = self.topics.keep(turn)
         for topic, rows in changed:
-            if self.owners.is_mine(topic.name):
+            view = self.owners.view(topic.name)
+            if view is not None and self.owners.is_mine(topic.name) and not view.ids.isdisjoint(topic.ids):
                 joined = {key: value for key, value in rows.items() if is_joined(key)}
                 self.copying.send(turn, topic.name, topic.ids, joined, self.owners.followers(topic.name))
         return dict.fromkeys(topic.name for topic, _ in changed)
@@ -103,6 +104,12 @@ class LocalCopies:
 
     def copied(self, turn: ServiceTurn, target: object, copies: int) -> None:
         self._waiter.copied(turn, target, copies)
+
+    def replace_follower(self, name: str, node: NodeName) -> None:
+        self.owners.replace_follower(name, node)
+
+    def missed(self, turn: ServiceTurn, name: str) -> None:
+        self.comparing.missed(turn, name)
 
     def take_copy(
         self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName

@@ -24,6 +24,7 @@ from distkv.core.topics.known_topics import KnownTopics
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.taking_over import TakenLeases, TakingOver
 from distkv.core.topics.topic_servers import EntryWrite, TopicServers
+from distkv.core.topics.unfit_followers import UnfitFollowers
 from distkv.errors import DistkvError, NotReadyError
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
@@ -33,10 +34,6 @@ from distkv.wire.topic_requests import TopicSet
 NOBODY: Final = frozenset[NodeName]()
 CHOSEN_MAX: Final = 10_000
 """Of so many topics without an entry it is remembered which server was chosen, so that all are asked of one."""
-
-
-UNFIT_MS: Final = 60_000
-"""So long a node is not asked again to follow a topic that it could not keep."""
 NAMINGS: Final = 1 << 48
 
 
@@ -65,8 +62,7 @@ class Owners:
         self._leases: Final = leases
         self._taking_over: Final = TakingOver(self, settings, leases)
         self._chosen: Final = dict[str, NodeName]()
-        self._unfit: Final = dict[tuple[str, NodeName], int]()
-        """Until when a node does not follow a topic, because it could not."""
+        self._unfit: Final = UnfitFollowers()
         self._now_ms = now_ms
 
     def begin(self, turn: ServiceTurn) -> None:
@@ -255,7 +251,7 @@ class Owners:
             return False
         entry, now_ms = view.entry, turn.boot_ms
         silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
-        unfit = {one for one in entry.followers if now_ms < self._unfit.get((name, one.node), now_ms)}
+        unfit = {one for one in entry.followers if one.node in self._unfit.of(name)}
         kept = {one for one in entry.followers if one not in silent and one not in unfit}
         self._servers.silent((one.node for one in silent), now_ms)
         for one in silent | unfit:
@@ -310,11 +306,8 @@ class Owners:
             self._write_if_other(turn, view, evolve(view.entry, dropped=()))
 
     def replace_follower(self, name: str, node: NodeName) -> None:
-        """A follower of a topic of this node cannot keep it."""
-        gone = [key for key, until_ms in self._unfit.items() if until_ms <= self._now_ms]
-        for key in gone or list(self._unfit)[: len(self._unfit) >= CHOSEN_MAX]:
-            del self._unfit[key]
-        self._unfit[name, node] = self._now_ms + UNFIT_MS
+        """A follower of a topic of this node cannot keep it: another one is to take its place."""
+        self._unfit.refused(name, node, self._now_ms)
         self.want(name)
 
     def want(self, name: str) -> None:
@@ -339,6 +332,8 @@ class Owners:
             self._servers.silent(what.nodes, turn.boot_ms)
         elif isinstance(what, Replied) and isinstance(what.purpose, EntryWrite):
             self._refused(turn, what.purpose.topic, what.reply)
+        for name in self._unfit.take_over(turn.boot_ms):
+            self._taking_over.look_at(name)
         self._taking_over.step(turn)
         return is_refused
 
@@ -351,6 +346,7 @@ class Owners:
         self._known.check()
         self._servers.check()
         self._taking_over.check()
+        self._unfit.check()
 
     # -- for `TakingOver`
 
@@ -419,8 +415,7 @@ class Owners:
         followers = {one: number for one, number in named if one in kept}
         wanted = max(self._settings.replicas, entry.min_replicas) - 1
         if len(followers) < wanted:
-            unfit = {node for (topic, node), ms in self._unfit.items() if topic == name and self._now_ms < ms}
-            without = unfit | {self.me, *(one.node for one in followers)}
+            without = self._unfit.of(name) | {self.me, *(one.node for one in followers)}
             for node in islice(self._servers.behind(self.me, self._now_ms, without), wanted - len(followers)):
                 holder = self._known.holder(node)
                 if holder is not None:

@@ -297,7 +297,7 @@ def test_follower_is_compared_with_once_a_second_at_the_most_when_it_lacks_somet
     before = len(b.notes)
     a.put(T, "two", b"2")
     fleet.pass_time(10_000)
-    assert 2 <= len([note for note in b.notes[before:] if note.id == "topic_exchange_refused"]) <= 12
+    assert 2 <= len([note for note in b.notes[before:] if note.id == "topic_copy_refused"]) <= 12
 
 
 def test_answer_that_cannot_be_read_is_asked_for_again() -> None:

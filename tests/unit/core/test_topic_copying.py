@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from distkv.core.ground.node_calls import Replied
+from distkv.core.ready import Note
 from distkv.core.topics.copy_stream import QUEUE_BYTES_MAX, CopyPurpose
 from distkv.core.topics.copying import PATIENCE_MS
 from tests.topic_copies import A, B, C, Fleet
@@ -93,10 +94,9 @@ def test_follower_that_takes_too_long_is_sent_nothing_until_it_compares() -> Non
     b.is_paused = True
     for at in range(20):
         a.put(T, f"k{at}", bytes(QUEUE_BYTES_MAX // 16), f"put{at}")
-    assert a.copying.behind(T) == {B}
+    assert "topic_copies_overflow" in {note.id for note in a.notes}
     b.is_paused = False
     fleet.pass_time(10 * SOON_MS)
-    assert a.copying.behind(T) == set()
     assert b.copies[T].digest == a.copies[T].digest
     assert [target for target, _ in a.done] == [f"put{at}" for at in range(20)]
 
@@ -110,7 +110,8 @@ def test_follower_that_was_away_for_longer_than_patience_compares() -> None:
     b.is_paused = True
     a.put(T, "k", b"1", "put")
     fleet.pass_time(PATIENCE_MS + SOON_MS)
-    assert a.copying.behind(T) == {B}
+    assert a.done == []
+    assert "topic_copies_unanswered" in {note.id for note in a.notes}
     b.is_paused = False
     fleet.pass_time(SOON_MS)
     assert a.done == [("put", 2)]
@@ -131,6 +132,42 @@ def test_follower_without_room_does_not_count() -> None:
     b.rows_max = 100
     fleet.pass_time(SOON_MS)
     assert [target for target, _ in a.done] == ["first", "second"]
+
+
+def test_follower_that_refuses_a_topic_is_to_be_replaced_and_is_not_whole() -> None:
+    """TOPIC-9."""
+    fleet = _fleet()
+    fleet.name(T, A, B)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    a.put(T, "k", b"1")
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)
+    b.rows_max = 1
+    a.put(T, "l", b"1")
+    fleet.pass_time(SOON_MS)
+    assert {*a.replaced} == {(T, B)}
+    assert not b.comparing.is_whole(T)
+
+
+def test_follower_that_is_silent_or_too_slow_is_not_to_be_replaced_for_refusing() -> None:
+    fleet = _fleet()
+    fleet.name(T, A, B)
+    a = fleet.nodes[A]
+    fleet.nodes[B].is_paused = True
+    for at in range(20):
+        a.put(T, f"k{at}", bytes(QUEUE_BYTES_MAX // 16))
+    fleet.pass_time(PATIENCE_MS + SOON_MS)
+    assert a.replaced == []
+
+
+def test_follower_of_a_topic_that_was_dropped_is_not_to_be_replaced() -> None:
+    fleet = _fleet()
+    fleet.name(T, A, B)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    b.dropped.add(T)
+    a.put(T, "k", b"1", "put")
+    fleet.pass_time(SOON_MS)
+    assert (a.done, a.replaced) == ([], [])
 
 
 def test_follower_that_was_killed_before_its_disk_had_an_operation_is_sent_it_again() -> None:
@@ -211,4 +248,4 @@ def test_batch_that_is_no_batch_of_a_follower_counts_for_nothing() -> None:
     turn = a.turn()
     assert a.copying.step(turn, Replied(CopyPurpose(B, 1, 1), b"nonsense"))
     assert a.done == []
-    assert a.copying.behind(T) == {B}
+    assert "topic_copies_unanswered" in {effect.id for effect in turn.effects if isinstance(effect, Note)}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ground.node_calls import NodesSilent
-from distkv.core.topics.owning import UNFIT_MS
 from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
 from distkv.core.topics.topic_servers import SERVE, SILENT_MS
+from distkv.core.topics.unfit_followers import UNFIT_MS
 from distkv.errors import NotReadyError
 from distkv.wire.topic_entries import Holder, TopicEntry, read_entry, read_server, server_key, topic_key
 from distkv.wire.topic_requests import TopicSet
@@ -299,6 +299,36 @@ def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for
     a.pass_ms(UNFIT_MS)
     assert a.view().followers == (B,)
     assert b.owners.is_up(A)
+
+
+def test_two_followers_that_cannot_keep_the_topic_do_not_take_each_others_place_for_ever() -> None:
+    """TOPIC-9."""
+    a, *_ = begun()
+    written = 0
+    for _ in range(UNFIT_MS // 1000):  # whoever follows refuses
+        for node in a.view().followers:
+            a.do(lambda owners, _, node=node: owners.replace_follower("t", node))
+        written += a.pass_ms(1000)
+    assert (written, a.view().followers) == (2, ())
+
+
+def test_owner_whose_followers_could_not_keep_the_topic_asks_them_again_though_nobody_waits() -> None:
+    """TOPIC-9."""
+    a, *_ = begun()
+    for node in (B, C):
+        a.do(lambda owners, _, node=node: owners.replace_follower("t", node))
+    a.pass_ms(2000)
+    assert a.view().followers == ()
+    a.pass_ms(UNFIT_MS)
+    assert a.view().followers == (B,)
+
+
+def test_follower_that_cannot_keep_one_topic_keeps_the_others() -> None:
+    a, *_ = begun()
+    a.put("other")
+    a.do(lambda owners, _: owners.replace_follower("t", B))
+    a.pass_ms(2000)
+    assert (a.view().followers, a.view("other").followers) == ((C,), (B,))
 
 
 def test_follower_that_is_named_again_sees_that() -> None:

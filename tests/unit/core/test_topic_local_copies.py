@@ -1,0 +1,40 @@
+"""What a node sends of its copies: that of the entry goes to the followers, and no other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from distkv.core.ground.calls import CallKey
+from distkv.core.ground.data import Data
+from distkv.core.ground.machine import ServiceGround
+from distkv.core.ground.node_calls import NodeAsked
+from distkv.core.ground.turn import AskedOfNode, ServiceTurn
+from distkv.core.topics.machine import TopicMachine
+from distkv.core.topics.settings import TOPICS, TopicSettings
+from distkv.wire.declared import pack
+from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
+from distkv.wire.topic_messages import CopiedRow, CopiedTopic, CopyBatch
+from distkv.wire.topic_questions import NODE_QUESTIONS
+from distkv.wire.topic_rows import MessageRow, message_key
+from tests.service_steps import LIFE, WALL, KnownEntries, KnownFields, KnownNodes
+from tests.topic_nodes import A, B, C
+
+NAMED, UNNAMED = "00" * 8, "11" * 8
+ROW = CopiedRow(message_key("p", 1), pack(MessageRow(b"\x01", WALL, 1, None)))
+
+
+@pytest.mark.parametrize(("id", "expected"), [(NAMED, [B]), (UNNAMED, [])])
+def test_rows_of_a_copy_go_to_the_followers_when_the_entry_names_it(id: str, expected: list[str]) -> None:
+    machine, data = TopicMachine(TopicSettings(), random.Random(1)), Data()
+    entry = TopicEntry((NAMED,), Holder(A, LIFE), followers=(Holder(B, LIFE),), namings=(1,))
+    entries = KnownEntries({topic_key("log"): (pack(entry),)})
+    nodes, fields = KnownNodes(frozenset((A, B, C)), frozenset((B, C))), KnownFields()
+    machine.begin(
+        ServiceTurn(TOPICS, 0, WALL, data), ServiceGround(A, LIFE, 1.0, {}, data.of(TOPICS), entries, nodes, fields)
+    )
+    turn = ServiceTurn(TOPICS, 0, WALL, data)
+    machine.step(turn, NodeAsked(CallKey(C, 1, 1), pack(CopyBatch((CopiedTopic("log", (id,), (ROW,)),)))))
+    asked = [effect for effect in turn.effects if isinstance(effect, AskedOfNode)]
+    assert [one.node for one in asked if isinstance(NODE_QUESTIONS.read(one.body), CopyBatch)] == expected
