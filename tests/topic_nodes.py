@@ -91,6 +91,8 @@ class TopicNode:
         self.life, self.now_ms, self.is_refusing = LIFE, 1000, is_refusing
         self.fields = KnownFields({node: {SERVE: True} for node in registered})
         self.notes = list[str]()
+        self.untold = set[str]()
+        """The entries that changed together with others, and will be told."""
         self.owners = self._begun()
 
     def _begun(self) -> Owners:
@@ -114,11 +116,13 @@ class TopicNode:
             if self.is_refusing:
                 self.step(Replied(effect.purpose, RequestError("the store takes nothing")))
             else:
-                here = [one for one in self.changes.values() if one.key == effect.key]
+                here = self._left(effect.key)
                 number = max((one.number[0] for one in self.changes.values()), default=0) + 1
-                replaced = frozenset(one.number for one in here)
+                closed = [one for one in here[1:] if one.value in effect.closes]
+                replaced = frozenset(one.number for one in (*here[:1], *closed))
                 self.hear([Written((number, self.name), effect.key, effect.value, replaced)])
-        self.owners.check()
+        if not self.untold:
+            self.owners.check()
         return written
 
     def step(self, what: ServiceInput) -> list[EntryWritten]:
@@ -128,12 +132,18 @@ class TopicNode:
         """What others wrote."""
         new = [one for one in changes if one.number not in self.changes]
         self.changes.update({one.number: one for one in new})
-        gone = {number for one in self.changes.values() for number in one.replaces}
-        for key in sorted({one.key for one in new}):
-            left = [one for one in self.changes.values() if one.key == key and one.number not in gone]
-            left.sort(key=lambda one: one.number, reverse=True)
-            self.entries.found[key] = tuple([one.value for one in left])
+        keys = sorted({one.key for one in new})
+        self.entries.found |= {key: tuple([one.value for one in self._left(key)]) for key in keys}
+        self.untold.update(keys)
+        for key in keys:
+            self.untold.discard(key)
             self.step(EntryChanged(key))
+
+    def _left(self, key: str) -> list[Written]:
+        """All versions of an entry, the winner first."""
+        gone = {number for one in self.changes.values() for number in one.replaces}
+        left = [one for one in self.changes.values() if one.key == key and one.number not in gone]
+        return sorted(left, key=lambda one: one.number, reverse=True)
 
     def alive(self, *names: NodeName) -> None:
         """Who seems alive besides."""

@@ -5,7 +5,7 @@ Knows: where in a node each thing is that `ground.footing` names.  Does not know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from distkv.core.conditions import next_fence
@@ -13,12 +13,14 @@ from distkv.core.ground.data import Data
 from distkv.core.ground.slots import Slots
 from distkv.core.ground.turn import EntryWritten
 from distkv.core.node import Node
+from distkv.core.ready import AGEING_BYTES
 from distkv.core.registry import service_path
 from distkv.core.tree_part import TreePart
 from distkv.core.turn import Turn
 from distkv.core.update import Store
 from distkv.errors import BadValueError, NotReadyError, RequestError
-from distkv.model.event import Kind, NodeName
+from distkv.model.entry import Entry
+from distkv.model.event import Event, Kind, NodeName
 from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.model.service_paths import key_of, service_key
@@ -29,6 +31,8 @@ from distkv.wire.values import check_value
 
 NAMED_MAX: Final = 5
 """So many nodes are named in a message."""
+CLOSED_MAX: Final = 32
+"""So many open losers one write of a service closes."""
 
 
 class NodeFooting:
@@ -106,11 +110,14 @@ class NodeFooting:
         entry = store.tree.get(path)
         head, here = (None, NO_FENCE) if entry is None else (entry.head, entry.head.fence)
         fence = next_fence(SetValue(0, path, value, fence=written.fence), head)
-        if value is None and (head is None or head.kind is not Kind.SET) and fence == here:
+        closed = _closed(entry, written.closes)
+        if value is None and (head is None or head.kind is not Kind.SET) and fence == here and not closed:
             return
+        if written.purpose is not None:
+            store.data.check_room(len(value or b"") + AGEING_BYTES)
         self._node.begin_life_if_due(turn)
         kind = Kind.DELETE if value is None else Kind.SET
-        self._node.publish(store.write(path, kind, value or b"", turn.wall, entry, fence=fence), turn)
+        self._node.publish(store.write(path, kind, value or b"", turn.wall, entry, decided=closed, fence=fence), turn)
 
     # -- inside
 
@@ -132,6 +139,18 @@ class NodeFooting:
                 f"{', '.join(lacking[:NAMED_MAX])} did not announce yet that fences of services are known there:"
                 " try again when each registered node is up, and of a release that knows them"
             )
+
+
+def _closed(entry: Entry | None, values: Collection[bytes | None]) -> list[Event]:
+    """The open losers that have these values, as many as the chain of one event has room for."""
+    if entry is None or not values:
+        return []
+    return [loser for loser in entry.losers if _value_of(loser) in values][:CLOSED_MAX]
+
+
+def _value_of(event: Event) -> bytes | None:
+    """As a service is shown it; None: it deleted the entry."""
+    return event.value if event.kind is Kind.SET else None
 
 
 class ServiceFields:
@@ -162,8 +181,7 @@ class ServiceEntries:
         except BadValueError:
             return ()
         entry = self._store.tree.get(path)
-        events = () if entry is None else (entry.head, *entry.losers)
-        return tuple([event.value if event.kind is Kind.SET else None for event in events])
+        return () if entry is None else tuple([_value_of(event) for event in (entry.head, *entry.losers)])
 
     def all_keys(self, first: str = "") -> Iterator[str]:
         above = (first,) if first else ()

@@ -9,7 +9,7 @@ replaying the records in order gives the same state again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from distkv.core.archived import ArchivedState
@@ -172,7 +172,7 @@ class Store:
         before, fence = entry.head if entry.is_live else None, decided_fence(request, entry.head)
         kept = loser if isinstance(request, Restore) else entry.head
         kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
-        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser, fence), before
+        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, (loser,), fence), before
 
     def replace(self, path: Path, link: Link, tock: Tock, wall: float) -> Applied:
         """Write again what is here at a path, or that nothing is, above a change that is not here."""
@@ -190,12 +190,12 @@ class Store:
         wall: float,
         entry: Entry | None = None,
         ttl: float | None = None,
-        decided: Event | None = None,
+        decided: Collection[Event] = (),
         fence: Fence = NO_FENCE,
         lacked: Event | None = None,
     ) -> Applied:
-        """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
-        that it closes; `lacked` is one that is not here, and is superseded by it."""
+        """Make the next own event. `entry` is the path's, when the caller has it already; `decided` are the open
+        losers that it closes; `lacked` is one that is not here, and is superseded by it."""
         if entry is None:
             entry = self.tree.get(path)
         if entry is not None:

@@ -58,14 +58,14 @@ class Entry:
         """
         return tuple([loser for loser in self.losers if not says_same(loser, self.head)]) if self.losers else ()
 
-    def sources(self, decided: Event | None = None) -> list[Event]:
-        """What a write on this path replaces: the winner, then the listed loser that it decides about, if it does that,
-        and always the losers that nobody is told of."""
+    def sources(self, decided: Collection[Event] = ()) -> list[Event]:
+        """What a write on this path replaces: the winner, then the listed losers that it decides about, if there are
+        such, and always the losers that nobody is told of."""
         if not self.losers:
             return [self.head]
         listed = self.conflicts()
         unlisted = [loser for loser in self.losers if loser not in listed]
-        return [self.head, *([] if decided is None else [decided]), *unlisted]
+        return [self.head, *(loser for loser in decided if loser in listed), *unlisted]
 
     def settle(self, new: Event | None, named: Collection[Link] = ()) -> list[Event]:
         """Find winner and open losers again, with `new` among them when it is given.

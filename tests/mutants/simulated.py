@@ -129,8 +129,8 @@ SIMULATED = (
         "decision-unnamed",
         "a decision names the open loser that it is about (OPEN-6)",
         "model/entry.py",
-        "*([] if decided is None else [decided])",
-        "*([] if decided is None else [])",
+        "*(loser for loser in decided if loser in listed), ",
+        "",
     ),
     _of(
         "decision-in-one-life",

@@ -52,6 +52,7 @@ class EntryWritten:
     value: bytes | None
     purpose: object = None
     fence: Fence | None = None
+    closes: tuple[bytes | None, ...] = ()
 
 
 @attrs.frozen(slots=True)
@@ -253,20 +254,33 @@ class ServiceTurn:
         nobody."""
         self.effects.append(WorkWanted(job, purpose))
 
-    def write(self, key: str, value: bytes, purpose: object = None, fence: Fence | None = None) -> None:
+    def write(
+        self,
+        key: str,
+        value: bytes,
+        purpose: object = None,
+        fence: Fence | None = None,
+        closes: tuple[bytes | None, ...] = (),
+    ) -> None:
         """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the
         service's path, or two (`entry_key`); empty: that path. The value is packed. A write that is refused comes back
-        as `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`.
+        as `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`. Who names a purpose is also
+        refused when the disk is full.
+
+        The write replaces the winner. Of the versions that lost (`Entries.versions`) it closes those that have one of
+        the values in `closes`; all others stay.
 
         With the fence of a token (its base does not matter) it is refused as `fenced` if the entry has a higher one, or
         that of another token; without, if a token holds the entry. It is refused as `not_ready` until every registered
         node has announced that it knows fences of services."""
-        self.effects.append(EntryWritten(key, value, purpose, fence))
+        self.effects.append(EntryWritten(key, value, purpose, fence, closes))
 
-    def delete(self, key: str, purpose: object = None, fence: Fence | None = None) -> None:
+    def delete(
+        self, key: str, purpose: object = None, fence: Fence | None = None, closes: tuple[bytes | None, ...] = ()
+    ) -> None:
         """Delete such an entry. What is deleted under a fence is never forgotten (FENCE-5): who deletes much under
         fences writes that it is free instead."""
-        self.effects.append(EntryWritten(key, None, purpose, fence))
+        self.effects.append(EntryWritten(key, None, purpose, fence, closes))
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting, under a stable id."""

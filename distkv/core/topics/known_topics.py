@@ -32,6 +32,8 @@ class Versions:
     """The winner first."""
     is_stored: bool = True
     """The store says just this, and nothing that cannot be read."""
+    is_alone: bool = True
+    """There is one version, be it of a deletion."""
 
     @property
     def is_unreadable(self) -> bool:
@@ -41,7 +43,8 @@ class Versions:
     def view(self, name: str, lives: Lives) -> TopicView | None:
         """What they say of a topic."""
         view = view_of(name, self.found, lives)
-        return view if view is None or self.is_stored else attrs.evolve(view, is_settled=False)
+        is_settled = self.is_stored and self.is_alone
+        return view if view is None or is_settled else attrs.evolve(view, is_settled=False)
 
 
 class KnownTopics:
@@ -51,6 +54,8 @@ class KnownTopics:
         self._ground: Final = ground
         self._lives = dict[NodeName, int | None]()
         """Those that were looked at, as they were then."""
+        self._seen: Final = dict[str, tuple[bytes | None, ...]]()
+        """What the store had of each entry when it was looked at."""
         self._views: Final = dict[str, TopicView]()
         self._dropped: Final = dict[str, frozenset[str]]()
         self._written: Final = dict[str, TopicEntry]()
@@ -117,12 +122,23 @@ class KnownTopics:
         life = self.life_of(node)
         return None if life is None else Holder(node, life)
 
+    def fresh(self, name: str) -> TopicView | None:
+        """As `view`, also of what nobody was told yet: what is written over is looked at first."""
+        if self._ground.entries.versions(topic_key(name)) != self._seen.get(name, ()):
+            self._look(name)
+        return self.view(name)
+
+    def seen(self, name: str) -> tuple[bytes | None, ...]:
+        """All versions in the store that the view was made of: they may be written over."""
+        return self._seen.get(name, ())
+
     def versions(self, name: str) -> Versions:
         """What the entry of a topic says."""
         if name in self._written:
             return Versions((self._written[name],))
+        values = self._ground.entries.versions(topic_key(name))
         found, is_stored = list[TopicEntry](), name not in self._refused
-        for value in self._ground.entries.versions(topic_key(name)):
+        for value in values:
             if value is not None:
                 try:
                     found.append(read_entry(value))
@@ -130,7 +146,7 @@ class KnownTopics:
                     is_stored = False
         if name in self._refused:
             found.append(self._refused[name])
-        return Versions(tuple(found), is_stored)
+        return Versions(tuple(found), is_stored, is_alone=len(values) <= 1)
 
     def owners_of(self, name: str) -> frozenset[NodeName]:
         """All that any version of an entry names as the owner."""
@@ -178,6 +194,11 @@ class KnownTopics:
         before = self._views.pop(name, None)
         if before is not None:
             self._count(before, -1)
+        values = self._ground.entries.versions(topic_key(name))
+        if values:
+            self._seen[name] = values
+        else:
+            self._seen.pop(name, None)
         versions = self.versions(name)
         view = versions.view(name, self.life_of)
         is_bad, me = versions.is_unreadable, self._ground.me

@@ -223,7 +223,7 @@ class Owners:
             RequestError: there is no room to keep from whom it was taken.
         """
         self._now_ms = turn.boot_ms
-        view = self._known.view(name)
+        view = self._known.fresh(name)
         if view is not None and view.owner == self.me:
             return view
         versions = self._known.versions(name)
@@ -246,8 +246,8 @@ class Owners:
         Raises:
             RequestError: there is no room to keep who is left out.
         """
-        view = self._known.view(name)
-        if view is None or view.owner != self.me:
+        view = self._own(name)
+        if view is None:
             return False
         entry, now_ms = view.entry, turn.boot_ms
         silent = {one for one in entry.followers if self._leases.is_silent(one.node, now_ms)}
@@ -264,8 +264,8 @@ class Owners:
 
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
         """This owner has all of a node's copy; `is_whole`: which had all that its own owner had."""
-        view, holder = self._known.view(name), self._known.holder(node)
-        if view is None or view.owner != self.me or holder is None:
+        view, holder = self._own(name), self._known.holder(node)
+        if view is None or holder is None:
             return
         groups = [group for group in view.entry.lacks if not (is_whole and holder in group)]
         left = [tuple(one for one in group if one != holder) for group in groups]
@@ -273,8 +273,8 @@ class Owners:
 
     def doubt(self, turn: ServiceTurn, name: str) -> None:
         """The owner's own copy is gone, or lacks rows: what its followers have is to be joined."""
-        view = self._known.view(name)
-        if view is None or view.owner != self.me:
+        view = self._own(name)
+        if view is None:
             return
         entry = view.entry
         lacks = pruned((*entry.lacks, entry.followers), self._known.life_of, self._known.me)
@@ -283,8 +283,8 @@ class Owners:
 
     def set_settings(self, turn: ServiceTurn, request: TopicSet) -> None:
         """The owner of a topic changes what it is kept by."""
-        view = self._known.view(request.topic)
-        if view is not None and view.owner == self.me:
+        view = self._own(request.topic)
+        if view is not None:
             asked = (request.min_replicas, request.keep_s, request.keep_bytes)
             here = (view.min_replicas, view.keep_s, view.keep_bytes)
             copies, keep_s, keep_bytes = (old if new is None else new for new, old in zip(asked, here, strict=True))
@@ -293,15 +293,15 @@ class Owners:
 
     def drop(self, turn: ServiceTurn, name: str) -> None:
         """The owner drops a topic: nobody is to keep a copy."""
-        view = self._known.view(name)
-        if view is not None and view.owner == self.me:
+        view = self._own(name)
+        if view is not None:
             self._put(turn, name, TopicEntry(dropped=tuple(sorted({*view.entry.ids, *view.entry.dropped}))))
 
     def forget_dropped(self, turn: ServiceTurn, name: str) -> None:
         """Nobody has a copy of what was dropped any more."""
-        view = self._known.view(name)
+        view = self._known.fresh(name)
         if view is None and self._known.dropped(name):
-            turn.delete(topic_key(name), EntryWrite(name))
+            turn.delete(topic_key(name), EntryWrite(name), closes=self._known.seen(name))
         elif view is not None and view.owner == self.me:
             self._write_if_other(turn, view, evolve(view.entry, dropped=()))
 
@@ -405,6 +405,11 @@ class Owners:
             return NotReadyError(f"no node that keeps topics is reached for {name}: start one, or set topics.serve")
         return found
 
+    def _own(self, name: str) -> TopicView | None:
+        """A topic of this node, as the store has it now; None: it owns no such."""
+        view = self._known.fresh(name)
+        return view if view is not None and view.owner == self.me else None
+
     def _stays(self, node: NodeName, entry: TopicEntry) -> bool:
         """Whether it follows the taker."""
         return self.is_up(node) and any(one.node == node for one in entry.followers)
@@ -434,7 +439,7 @@ class Owners:
         return view
 
     def _put(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView | None:
-        turn.write(topic_key(name), entry.packed(), EntryWrite(name))
+        turn.write(topic_key(name), entry.packed(), EntryWrite(name), closes=self._known.seen(name))
         return self._known.wrote(name, entry)
 
     def _new_id(self) -> str:

@@ -91,8 +91,7 @@ class TopicServers:
     def register(self, turn: ServiceTurn, life: int) -> None:
         """This node is to keep a topic, in this life."""
         if self._written != life and life not in self._lives.get(self._ground.me, ()):
-            self._written = life
-            turn.write(server_key(self._ground.me), pack(ServerEntry(life)), EntryWrite())
+            self._write(turn, life)
 
     def refused(self) -> None:
         """The store did not take that."""
@@ -103,7 +102,8 @@ class TopicServers:
         if not is_server_key(key):
             return
         node, lives = NodeName(key_names(key)[1]), set[int]()
-        for value in self._ground.entries.versions(key):
+        values = self._ground.entries.versions(key)
+        for value in values:
             try:
                 lives |= set() if value is None else {read_server(value)}
             except DecodeError as error:
@@ -112,6 +112,9 @@ class TopicServers:
             self._lives[node] = frozenset(lives)
         else:
             self._lives.pop(node, None)
+        life = self._ground.nodes.life_of(node)
+        if node == self._ground.me and len(values) > 1 and life is not None:
+            self._write(turn, life)  # an earlier life of it wrote one, too
 
     def silent(self, nodes: Iterable[NodeName], now_ms: int) -> None:
         """Nodes that were asked say nothing."""
@@ -121,6 +124,10 @@ class TopicServers:
         self._silent_until.update(dict.fromkeys(nodes, now_ms + SILENT_MS))
 
     # -- inside
+
+    def _write(self, turn: ServiceTurn, life: int) -> None:
+        key, self._written = server_key(self._ground.me), life
+        turn.write(key, pack(ServerEntry(life)), EntryWrite(), closes=self._ground.entries.versions(key))
 
     def _serves(self, node: NodeName) -> bool:
         """What a node announces goes before what its entry says."""

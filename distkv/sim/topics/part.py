@@ -17,7 +17,7 @@ from distkv.sim.topics.actions import VERBS
 from distkv.sim.topics.crowd import TopicCrowd
 from distkv.sim.topics.draft import FIRST_SEED, draw
 from distkv.sim.topics.nodes import TopicNodes
-from distkv.sim.topics.rest_rules import AllIsForgotten, CopiesAreEqual, OneOwner
+from distkv.sim.topics.rest_rules import AllIsForgotten, CopiesAreEqual, OneOwner, OneVersion
 from distkv.sim.topics.rules import (
     GoneIsTold,
     NeverAgain,
@@ -52,7 +52,7 @@ def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> TopicNode
 def _rules() -> Sequence[Observer]:
     troubles = Troubles()
     of_clients = OnceIntoState, PutsAreKept, GoneIsTold, ProducersInOrder, NeverAgain, OnlyPutsCome
-    of_nodes = OneOwner, CopiesAreEqual, AllIsForgotten
+    of_nodes = OneOwner, OneVersion, CopiesAreEqual, AllIsForgotten
     return [troubles, *(rule(troubles) for rule in (*of_clients, *of_nodes))]
 
 

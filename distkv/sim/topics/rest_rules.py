@@ -40,6 +40,17 @@ class OneOwner(AtRest):
             raise self.broken(f"{owners[0]}, who owns {name}, lacks what {' and '.join(lacking)} had")
 
 
+class OneVersion(AtRest):
+    """The entry of a topic has one version, and nobody would write another one."""
+
+    rule = "the entry of a topic is one"
+
+    def look(self, name: str, running: dict[NodeName, TopicNode]) -> None:
+        views = [(node, view) for node, of_node in running.items() if (view := of_node.owners.view(name)) is not None]
+        if open_at := sorted(node for node, view in views if not view.is_settled):
+            raise self.broken(f"{name} has an entry that is not settled on {' '.join(open_at)}")
+
+
 class CopiesAreEqual(AtRest):
     """The copies of the owner and its followers have the same digests."""
 

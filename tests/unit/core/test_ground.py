@@ -16,6 +16,7 @@ from distkv.core.ground.call_parts import BODY_BYTES_MAX, KEPT_MS, PART_BYTES
 from distkv.core.ground.calls import CHECK_MS
 from distkv.core.ground.machine import EntryChanged, NodesChanged
 from distkv.core.ground.node_calls import BOOT_SLOT, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp, NodesSilent
+from distkv.core.node_footing import CLOSED_MAX
 from distkv.core.ready import (
     MembersSeen,
     NodeTold,
@@ -28,7 +29,7 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registration, node_path, service_path
 from distkv.core.replica import Replica
-from distkv.errors import BadValueError, PeerError, TooLargeError, UnknownOutcomeError
+from distkv.errors import BadValueError, NoSpaceError, PeerError, TooLargeError, UnknownOutcomeError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
 from distkv.model.service_paths import entry_key
@@ -41,7 +42,7 @@ from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
 from tests.proof.wire.echo import EchoNotes
 from tests.unit.core.test_services import WALL, A, B, Fragile, asked, made, serving, step
 
-ONE, TWO = pack_value(1), pack_value(2)
+ONE, TWO, THREE, NEW = (pack_value(value) for value in (1, 2, 3, "new"))
 
 
 def by_b(path: Path, value: bytes | None, number: int) -> Event:
@@ -98,6 +99,83 @@ def test_entries_at_odds_are_all_found_the_winner_first() -> None:
     made(echo, [*records, EventRecord(by_b(path, ONE, 1), WALL), EventRecord(other, WALL)])
     assert echo.ground is not None
     assert echo.ground.entries.versions("x") == (TWO, ONE)
+
+
+def at_odds(*values: bytes | None) -> tuple[Replica, Echo]:
+    """A node that serves clients, and an entry with these versions, the winner first."""
+    _, _, records = serving()
+    path, echo = service_path(ECHO, "x"), Echo()
+    for number, value in enumerate(reversed(values)):
+        kind = Kind.DELETE if value is None else Kind.SET
+        link = NodeName(f"n{number}"), first_tick(7)
+        records.append(EventRecord(Event(path, kind, value or b"", (link,), Tock(90 + number), WALL), WALL))
+    replica, _ = made(echo, records)
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == values
+    return replica, echo
+
+
+@pytest.mark.parametrize(
+    ("closes", "left"),
+    [((), (NEW, ONE, TWO)), ((ONE,), (NEW, TWO)), ((ONE, TWO), (NEW,)), ((THREE, NEW), (NEW, ONE, TWO))],
+    ids=["none", "one", "all", "what is no loser"],
+)
+def test_write_replaces_the_winner_and_closes_the_versions_that_it_names(
+    closes: tuple[bytes, ...], left: tuple[bytes, ...]
+) -> None:
+    """OPEN-8."""
+    replica, echo = at_odds(THREE, ONE, TWO)
+    step(replica, asked(1, key="x", value=NEW, closes=closes))
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == left
+
+
+def test_deletion_that_lost_is_closed_as_a_value_is() -> None:
+    """OPEN-8."""
+    replica, echo = at_odds(ONE, None, TWO)
+    step(replica, asked(1, key="x", value=NEW, closes=(None,)))
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == (NEW, TWO)
+
+
+def test_deletion_of_what_is_deleted_closes_what_lost_against_that() -> None:
+    """OPEN-8."""
+    replica, echo = at_odds(None, ONE)
+    step(replica, asked(1, key="x", closes=(None, ONE)))
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == (None,)
+
+
+def test_write_closes_as_many_versions_as_one_event_has_room_for() -> None:
+    """OPEN-8."""
+    values = tuple(pack_value(number) for number in range(CLOSED_MAX + 8))
+    replica, echo = at_odds(*values)
+    ready = step(replica, asked(1, key="x", value=NEW, closes=values))
+    written = [record for record in ready.records if isinstance(record, EventRecord)][-1]
+    assert len(written.event.chain) == CLOSED_MAX + 2, "itself, the winner, and those"
+    assert echo.ground is not None
+    assert len(echo.ground.entries.versions("x")) == 8
+
+
+def test_write_for_which_the_disk_has_no_room_comes_back_with_its_purpose() -> None:
+    replica, echo, _ = serving()
+    replica.data.check_room = full
+    ready = step(replica, asked(1, key="x", value=ONE))
+    assert ([type(answer.result) for answer in ready.answers], ready.records) == ([NoSpaceError], [])
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("x") == ()
+
+
+def test_write_without_a_purpose_asks_for_no_room_because_nobody_would_hear_of_it() -> None:
+    replica, echo, _ = serving()
+    replica.data.check_room = full
+    step(replica, asked(1, entry=ONE))
+    assert echo.ground is not None
+    assert echo.ground.entries.versions("") == (ONE,)
+
+
+def full(_size: int) -> None:
+    raise NoSpaceError("the disk is full")
 
 
 def test_key_of_two_names_is_written_told_and_found_below_the_first() -> None:

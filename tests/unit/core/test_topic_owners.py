@@ -12,7 +12,8 @@ from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
 from distkv.core.topics.topic_servers import SERVE, SILENT_MS
 from distkv.core.topics.unfit_followers import UNFIT_MS
 from distkv.errors import NotReadyError
-from distkv.wire.topic_entries import Holder, TopicEntry, read_entry, read_server, server_key, topic_key
+from distkv.wire.declared import pack
+from distkv.wire.topic_entries import Holder, ServerEntry, TopicEntry, read_entry, read_server, server_key, topic_key
 from distkv.wire.topic_requests import TopicSet
 from distkv.wire.values import pack_value
 from tests.service_steps import LIFE
@@ -150,6 +151,37 @@ def test_owner_closes_the_other_versions_with_its_next_write() -> None:
     met(a, b, c)
     assert only_entry(c) == c.view().entry
     assert [node.pass_ms(5000) for node in (a, b, c)] == [0, 0, 0]
+
+
+def test_version_that_nobody_was_told_of_yet_is_not_closed_unread() -> None:
+    """TOPIC-4: of two entries that change at once the owner is told one after the other, and writes about both."""
+    a, b, c = fleet(A, B, C)
+    for name in ("t", "u"):
+        b.put(name)
+        a.put(name)
+    a.owners.want("u")
+    a.leases.silent.add(B)  # so there is something to write about u
+    a.now_ms += 1000
+    met(a, b, c)
+    assert {name: a.view(name).ids for name in "tu"} == {name: b.view(name).ids for name in "tu"}
+    assert all(len(a.view(name).ids) == 2 for name in "tu")
+
+
+def test_entry_of_a_server_from_two_of_its_lives_becomes_one() -> None:
+    """TOPIC-2, TOPIC-4."""
+    a, *_ = begun()
+    before = pack(ServerEntry(LIFE - 1))
+    a.hear([Written((99, "a"), server_key(A), before, frozenset())])
+    assert [read_server(value or b"") for value in a.entries.versions(server_key(A))] == [LIFE]
+
+
+def test_deletion_that_lost_against_a_topic_is_closed() -> None:
+    """TOPIC-4."""
+    a, *_ = begun()
+    a.hear([Written((0, "x"), topic_key("t"), None, frozenset())])
+    assert len(a.entries.versions(topic_key("t"))) == 2
+    a.pass_ms(2000)
+    assert len(a.entries.versions(topic_key("t"))) == 1
 
 
 # -- who takes over

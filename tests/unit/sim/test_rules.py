@@ -168,7 +168,7 @@ def test_decision_that_closes_another_loser_is_noticed(monkeypatch: pytest.Monke
 
 
 def test_decision_that_leaves_its_loser_open_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Entry, "sources", lambda entry, _decided=None: [entry.head])
+    monkeypatch.setattr(Entry, "sources", lambda entry, _decided=(): [entry.head])
     fleet = _contested(DecisionsCloseOne())
     with pytest.raises(BrokenRuleError, match=r"leaves n1:\d+\.2 open"):
         _dismiss(fleet, "n2", "n1")

@@ -176,6 +176,10 @@ class Echo:
                 turn.write(key, value, ("wrote", id), fence)
             case ServiceAsked(id=id, request={"key": str(key), "fence": Fence() as fence}):
                 turn.delete(key, ("wrote", id), fence)
+            case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value), "closes": tuple() as closes}):
+                turn.write(key, value, ("wrote", id), closes=closes)
+            case ServiceAsked(id=id, request={"key": str(key), "closes": tuple() as closes}):
+                turn.delete(key, ("wrote", id), closes=closes)
             case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value)}):
                 turn.write(key, value, ("wrote", id))
             case ServiceAsked(id=id, request={"key": str(key)}):
