@@ -252,4 +252,20 @@ TOPIC_RULES = (
         "",
         *PARTS,
     ),
+    broken(
+        "copies-of-one-stay-two",
+        "copies of a node become one as soon as another node knows them as one",
+        "core/topics/topics.py",
+        "            if other is not topic and not other.ids.isdisjoint(together):\n",
+        "            if other is not topic and not other.ids.isdisjoint(topic.ids):\n",
+        *DISK,
+    ),
+    broken(
+        "id-of-two-topics",
+        "an id is that of one topic only, whatever an entry or another node says",
+        "core/topics/topics.py",
+        "is not None and other.name != name:\n",
+        "is not None and other.name > name:\n",
+        *DISK,
+    ),
 )

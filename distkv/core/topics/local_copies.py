@@ -64,13 +64,21 @@ class LocalCopies:
         view, topic = self.owners.view(name), self.current(name)
         if view is None or topic is None:
             return
-        for other in self.topics.of(name):
-            if other is not topic and not other.ids.isdisjoint(view.ids):
-                self.topics.join_into(topic, other, turn.boot_ms)
-        if not topic.ids.issuperset(view.ids):
-            self.topics.add_ids(topic, view.ids)
+        try:
+            self._become(turn, topic, view.ids)
+        except RequestError as error:
+            turn.note("topic_copy_refused", topic=name, reason=str(error))
         if not view.lacking and self.owners.is_mine(name):
             topic.unmark_all()
+
+    def _become(self, turn: ServiceTurn, topic: Topic, ids: Collection[str]) -> None:
+        """A copy is that of these ids, too. Mostly it is already.
+
+        Raises:
+            ExistsError: one of them is that of another topic.
+        """
+        if not topic.ids.issuperset(ids):
+            self.topics.add_ids(topic, ids, turn.boot_ms)
 
     # -- what owners ask
 
@@ -121,8 +129,8 @@ class LocalCopies:
         if topic is None:
             self.topics.check_count()
             topic = self.topics.create(name, ids, turn.boot_ms)
-        elif not topic.ids.issuperset(ids):
-            self.topics.add_ids(topic, ids)
+        else:
+            self._become(turn, topic, ids)
         topic.join_rows(rows, turn.boot_ms)
         self.comparing.came(name, sender)
 
@@ -148,11 +156,11 @@ class LocalCopies:
         view = self.owners.view(name)
         try:
             self.topics.check_count()
+            if view is not None:
+                self.topics.create(name, view.ids, turn.boot_ms)
         except RequestError as error:
             turn.note("topic_copy_refused", topic=name, reason=str(error))
             return False
-        if view is not None:
-            self.topics.create(name, view.ids, turn.boot_ms)
         return view is not None
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:  # noqa: ARG002  # it is kept with the step

@@ -21,7 +21,7 @@ from distkv.core.topics.digests import BUCKETS
 from distkv.core.topics.loading import load_lost, load_row
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topic import Topic
-from distkv.errors import DecodeError, NoSpaceError, TooLargeError
+from distkv.errors import DecodeError, ExistsError, NoSpaceError, TooLargeError
 from distkv.model.invariant import must
 from distkv.wire.topic_rows import (
     SEPARATOR,
@@ -89,8 +89,24 @@ class Topics:
                 " 'distkv client topic drop', or allow more"
             )
 
+    def check_ids(self, name: str, ids: Iterable[str]) -> None:
+        """An id is that of one topic only, whatever an entry or another node says.
+
+        Raises:
+            ExistsError: a topic of another name has one of these ids here.
+        """
+        for id in ids:
+            if (other := self._by_id.get(id)) is not None and other.name != name:
+                raise ExistsError(f"the id {id} of the topic {name} is that of {other.name}: drop one of both")
+
     def create(self, name: str, ids: Iterable[str], now_ms: int = 0) -> Topic:
-        """A copy of a topic of which there is none; it has what the disk has of these ids."""
+        """A copy of a topic of which there is none; it has what the disk has of these ids.
+
+        Raises:
+            ExistsError: as for `check_ids`.
+        """
+        ids = [*ids]
+        self.check_ids(name, ids)
         topic = self._add(name, ids)
         topic.keep_name()
         for id in sorted(self._strays & topic.ids):
@@ -113,11 +129,20 @@ class Topics:
         self.throw(other)
         self.add_ids(topic, other.ids)
 
-    def add_ids(self, topic: Topic, ids: Iterable[str]) -> None:
-        """A topic is the same as that with these ids."""
-        topic.add_ids(ids)
+    def add_ids(self, topic: Topic, ids: Iterable[str], now_ms: int = 0) -> None:
+        """A topic is the same as that with these ids; if this node has other copies with them, all become one.
+
+        Raises:
+            ExistsError: as for `check_ids`.
+        """
+        together = topic.ids.union(ids)
+        self.check_ids(topic.name, together)
+        for other in self.of(topic.name):
+            if other is not topic and not other.ids.isdisjoint(together):
+                self.join_into(topic, other, now_ms)
+        topic.add_ids(together)
         for id in topic.ids:
-            self._by_id.setdefault(id, topic)
+            self._by_id[id] = topic
 
     def check_room(self, turn: ServiceTurn, size: int, spare_bytes: int = SPARE_BYTES) -> None:
         """Whether so many bytes more can be kept with this step, and spare ones; to be asked before anything changes.

@@ -11,7 +11,7 @@ from distkv.core.ground.data import Data, mark_lost
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topics import Topics
-from distkv.errors import BusyError, NoSpaceError, TooLargeError
+from distkv.errors import BusyError, ExistsError, NoSpaceError, TooLargeError
 from distkv.wire.topic_errors import TakenError
 from distkv.wire.topic_rows import kept_key, message_key, producer_key, subscriber_key
 from tests.unit.core.topic_copies import IDS, NAME, SERVICE, Disk, copy_rows, given, put, ranges
@@ -199,6 +199,32 @@ def test_ids_that_are_added_find_the_copy_after_a_start_too() -> None:
     disk.restart()
     assert disk.topics.find(NAME, [OTHER]) is disk.topic()
     assert disk.topics.find("other", [OTHER]) is None
+
+
+def test_copies_that_another_node_knows_as_one_become_one() -> None:
+    disk = filled()
+    other = disk.topics.create(NAME, [OTHER])
+    put(other, "q", 1)
+    topic = disk.topic()
+    disk.topics.add_ids(topic, [OTHER])
+    disk.topics.check()
+    assert disk.topics.of(NAME) == [topic]
+    assert [(one.producer, one.counter) for one in topic.oldest()] == [("p", 1), ("p", 3), ("q", 1)]
+
+
+def test_id_of_another_topic_is_refused_and_changes_nothing() -> None:
+    disk = filled()
+    topic = disk.topic()
+    disk.topics.create("bills", [OTHER])
+    for refused in (
+        lambda: disk.topics.add_ids(topic, [OTHER]),
+        lambda: disk.topics.create(NAME, [OTHER]),
+    ):
+        with pytest.raises(ExistsError, match=f"the id {OTHER} of the topic {NAME} is that of bills"):
+            refused()
+    disk.topics.check()
+    assert topic.ids == {*IDS}
+    assert disk.topics.all() == [*disk.topics.of("bills"), topic]
 
 
 def test_changes_of_a_step_are_what_another_copy_needs() -> None:

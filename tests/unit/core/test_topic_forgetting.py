@@ -302,7 +302,7 @@ def test_topic_that_another_node_owns_now_waits_for_nothing() -> None:
 def test_topics_that_come_and_go_leave_nothing_behind() -> None:
     found = fleet("a", "b")
     for number in range(300):
-        name, ids = f"t{number}", (f"{number:016x}",)
+        name, ids = f"t{number}", (f"{number + 1000:016x}",)
         found["a"].topic(name, ids)
         found.publish(Entry(ids=frozenset(ids)), name)
         put(found["a"].topic(name, ids), "p", 1)
