@@ -440,6 +440,13 @@ class CopyNode:
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:  # noqa: ARG002
         self.joins.append((name, node, is_whole))
 
+    def naming_for(self, name: str, node: NodeName) -> int | None:
+        entry = self.entry(name)
+        return None if entry is None else entry.namings.get(node)
+
+    def slept(self, turn: ServiceTurn) -> None:
+        self.comparing.slept(turn)
+
     def replace_follower(self, name: str, node: NodeName) -> None:
         self.replaced.append((name, node))
 

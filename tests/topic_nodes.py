@@ -42,6 +42,8 @@ class LeasesSaid:
 
     silent: set[NodeName] = attrs.field(factory=set)
     """The followers that are."""
+    unheard: set[NodeName] = attrs.field(factory=set)
+    """Those that gave no lease since the start."""
     over: set[NodeName] = attrs.field(factory=set)
     """From whom topics may be taken over."""
     taken: list[tuple[str, NodeName]] = attrs.field(factory=list)
@@ -50,6 +52,9 @@ class LeasesSaid:
 
     def is_silent(self, node: NodeName, now_ms: int) -> bool:  # noqa: ARG002
         return node in self.silent
+
+    def has_answered(self, node: NodeName) -> bool:
+        return node not in self.unheard
 
     def last_heard_ms(self, node: NodeName) -> int | None:  # noqa: ARG002
         return None

@@ -86,6 +86,8 @@ class Compare(Declared, array_like=True, tag=14):
     """Whether the asking one had every operation that its owner answered, or is told to have been its owner."""
     is_last: bool = False
     """Whether all that differed was exchanged."""
+    naming: Annotated[int, Bounds(ge=0, le=TICK_MAX)] | None = None
+    """By which number the entry names the asking one as a follower, as far as it sees; None: it does not."""
 
 
 class Exchange(Declared, array_like=True, tag=15):

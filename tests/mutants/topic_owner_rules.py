@@ -202,6 +202,14 @@ TOPIC_OWNER_RULES = (
         OWNERS,
     ),
     broken(
+        "left-out-unheard",
+        "an owner lacks what a follower has that it leaves out and has not heard since its start",
+        "core/topics/owning.py",
+        "for one in silent if not self._leases.has_answered(one.node)]",
+        "for one in silent if one not in silent]",
+        f"{OWNERS}::test_owner_lacks_what_a_silent_follower_has_that_gave_no_lease_since_its_start",
+    ),
+    broken(
         "each-in-turn-for-ever",
         "who could not keep a topic is not asked again for a while",
         "core/topics/unfit_followers.py",

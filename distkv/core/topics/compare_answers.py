@@ -3,7 +3,8 @@
 Knows: its own copies, and when what another one sent is with all followers.  Does not know who compares when.
 
 Invariant: rows that were sent here are on the disks of this node and of all followers of the topic before that is said.
-A follower is sent what changes before it is told what there is, so it misses nothing in between.
+A follower is sent what changes before it is told what there is, so it misses nothing in between. Who is none in the
+entry that the owner sees is not told that its copy is equal as long as it takes itself for one.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class OwnedCopies(Protocol):
     def owned_copy(self, name: str, ids: Collection[str]) -> ComparedCopy | None:
         """That of a topic which has one of these ids and which this node owns."""
 
+    def naming_for(self, name: str, node: NodeName) -> int | None:
+        """By which number the entry names a node as a follower of such a topic; None: it does not."""
+
     def take_copy(
         self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName
     ) -> None:
@@ -75,6 +79,8 @@ class CompareAnswers:
         copy = self._host.owned_copy(name, question.ids)
         if copy is None:
             turn.answer_node(call, pack(NotCompared("this node is not the owner of a topic with these ids")))
+        elif isinstance(question, Compare) and question.naming != self._host.naming_for(name, node):
+            turn.answer_node(call, pack(NotCompared("the two nodes do not see the same entry yet")))
         elif isinstance(question, Exchange):
             self._exchange(turn, call, question)
         elif question.is_last:

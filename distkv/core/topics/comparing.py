@@ -8,8 +8,9 @@ minute. First a digest; then those of all parts; then the rows of each part that
 that the entry does not name sends what it has, and lets its messages go.
 
 Invariant: a copy is *clean* towards one start of an owner when that owner has all that is in it on its disk, and so
-have its followers, if this node is none. It is *whole* when it has every operation that was answered; the disk knows
-that, for a follower may have to take over when it has started anew.
+have its followers, if this node is none. It is *whole* when it has every operation that was answered: a follower knows
+that as long as its node is awake, for while it does not answer its owner may go on without it. Whether a former owner
+or follower had all until another one became the owner is on the disk.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ from distkv.wire.topic_messages import (
 )
 
 SEP: Final = "\x1f"
-WHOLE: Final = "w"
-"""How the key of a row begins that says so of a copy."""
+HAD: Final = "w"
+"""How the key of a row begins that says that a copy had all that its owner had."""
 OWNED: Final = b"owned"
-"""This node was the owner, as far as it knew. A follower keeps the number of its naming."""
+"""This node was the owner, as far as it knew."""
 BEFORE: Final = b"before"
-"""It was whole, and then the entry named this node no more, or anew."""
+"""It was that, or whole as a follower, and then another node became the owner."""
 RUNS_MAX: Final = 4
 """How many copies are compared at a time."""
 AGAIN_MS: Final = 60_000
@@ -180,28 +181,31 @@ class Comparing:
         self._times: Final = _Times()
         self._clean: Final = dict[str, tuple[NodeName, int]]()
         """Towards which owner, and which start of it, a copy is clean."""
-        self._whole: Final = dict[str, bytes]()
+        self._had: Final = dict[str, bytes]()
         """What is kept of that."""
+        self._whole: Final = dict[str, int]()
+        """For which naming a copy is whole."""
         self._ended: Final = dict[str, int]()
         """When each was compared last."""
         self._last = 0
 
     def begin(self, turn: ServiceTurn, data: ServiceRows) -> None:
-        """With what was kept. Nothing is known to be whole on a disk that is an old one, or has lost something."""
+        """With what was kept. A disk that is an old one, or has lost something, says nothing of what was there."""
         is_doubtful = data.is_old or data.is_unknown or data.lost
-        for key, value in [*data.items(f"{WHOLE}{SEP}")]:
-            if is_doubtful:
+        for key, value in [*data.items(f"{HAD}{SEP}")]:
+            if is_doubtful or value not in (OWNED, BEFORE):
                 turn.keep_data(key, None)
             else:
-                self._whole[key.partition(SEP)[2]] = value
+                self._had[key.partition(SEP)[2]] = value
         self.look_all(turn)
 
     # -- for the machine
 
     def is_whole(self, name: str) -> bool:
-        """Whether a copy has every operation that was answered, by its last owner or by this node."""
-        value = self._whole.get(name)
-        return value is not None and value == self._whole_value(name)
+        """Whether a copy has every operation that was answered, by its owner or by this node."""
+        if self._host.owner_of(name) == self._me:
+            return self._had.get(name) == OWNED
+        return name in self._whole and self._whole[name] == self._host.naming_of(name)
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
@@ -236,9 +240,13 @@ class Comparing:
     def missed(self, turn: ServiceTurn, name: str) -> None:
         """This node did not take rows of the owner, which may answer for them without this copy: it is not whole."""
         if name in self._standings and self._standings[name].is_named:
-            self._end(turn, name)
-            self._keep_whole(turn, name, None)
-            self._times.soon[name] = None
+            self._doubt(turn, name)
+
+    def slept(self, turn: ServiceTurn) -> None:
+        """This node did not answer for a while: owners may have gone on without it."""
+        for name in [name for name, standing in self._standings.items() if standing.is_named]:
+            self._doubt(turn, name)
+        self._go_on(turn)
 
     def asked(self, turn: ServiceTurn, call: CallKey, question: Compare | Exchange | CompareWanted) -> None:
         """A node compares its copy with that of this one; or an owner says that this node lacks something."""
@@ -302,10 +310,13 @@ class Comparing:
         self._standings[name] = standing
         if before is not None and before.is_named and not standing.is_named:
             self._clean.pop(name, None)  # what the owner has is not yet with those who are named now
+        had_all = name in self._had or name in self._whole
+        if self._whole.get(name) != naming:
+            self._whole.pop(name, None)
         if owner == self._me:
-            self._keep_whole(turn, name, OWNED)
-        elif owner is not None and name in self._whole and not self.is_whole(name):
-            self._keep_whole(turn, name, BEFORE)
+            self._keep_had(turn, name, OWNED)
+        elif had_all and name not in self._whole and owner is not None and (before is None or before.owner != owner):
+            self._keep_had(turn, name, BEFORE)
         self._end(turn, name)
         if self._clean.get(name, (owner,))[0] != owner:  # whoever owns it may be told what that one never hears
             del self._clean[name]
@@ -319,7 +330,14 @@ class Comparing:
         self._standings.pop(name, None)
         self._clean.pop(name, None)
         self._ended.pop(name, None)
-        self._keep_whole(turn, name, None)
+        self._whole.pop(name, None)
+        self._keep_had(turn, name, None)
+
+    def _doubt(self, turn: ServiceTurn, name: str) -> None:
+        """A follower may lack something: it compares its copy anew."""
+        self._end(turn, name)
+        self._whole.pop(name, None)
+        self._times.soon[name] = None
 
     def _end(self, turn: ServiceTurn, name: str) -> None:
         run = self._runs.pop(name, None)
@@ -327,25 +345,18 @@ class Comparing:
             self._ended[name] = turn.boot_ms
             turn.withdraw(ComparePurpose(name, run.number))
 
-    def _whole_value(self, name: str) -> bytes | None:
-        """What is kept of a copy that is whole now; None: it cannot be."""
-        if self._host.owner_of(name) == self._me:
-            return OWNED
-        naming = self._host.naming_of(name)
-        return None if naming is None else b"%d" % naming
-
-    def _keep_whole(self, turn: ServiceTurn, name: str, value: bytes | None) -> None:
-        if self._whole.get(name) == value:
+    def _keep_had(self, turn: ServiceTurn, name: str, value: bytes | None) -> None:
+        if self._had.get(name) == value:
             return
         try:
-            turn.keep_data(f"{WHOLE}{SEP}{name}", value)
+            turn.keep_data(f"{HAD}{SEP}{name}", value)
         except RequestError as error:
             turn.note("topic_whole_not_kept", topic=name, reason=str(error))
             return
         if value is None:
-            del self._whole[name]
+            del self._had[name]
         else:
-            self._whole[name] = value
+            self._had[name] = value
 
     def _go_on(self, turn: ServiceTurn) -> None:
         """Compare what is due."""
@@ -364,8 +375,9 @@ class Comparing:
         self._compare(turn, run, copy)
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
-        had_all = run.name in self._whole
-        body = Compare(run.name, tuple(sorted(copy.ids)), copy.digest, run.number, had_all, run.is_last)
+        had_all = run.name in self._had or run.name in self._whole
+        ids, naming = tuple(sorted(copy.ids)), run.standing.naming
+        body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming)
         self._ask(turn, run, pack(body))
 
     def _ask(self, turn: ServiceTurn, run: _CopyRun, body: bytes) -> None:
@@ -446,15 +458,16 @@ class Comparing:
             self._times.later(self._times.retry, name, now_ms + RETRY_MS)
             return
         self._times.later(self._times.again, name, now_ms + AGAIN_MS)
-        if run.standing.is_named:
-            self._keep_whole(turn, name, self._whole_value(name))
+        if run.standing.naming is not None:
+            self._whole[name] = run.standing.naming
+            self._keep_had(turn, name, None)
         if run.is_stale or owner is None or run.start is None:
             self._times.soon[name] = None
             return
         is_new = self._clean.get(name) != (owner, run.start)
         self._clean[name] = owner, run.start
         if is_new and not run.standing.is_named:
-            self._keep_whole(turn, name, None)
+            self._keep_had(turn, name, None)
             self._host.let_go(turn, name)
 
 

@@ -52,6 +52,9 @@ class LeaseHost(EntryView, Protocol):
     def suspects(self) -> Collection[NodeName]:
         """Owners of topics that this node follows, which seem away."""
 
+    def slept(self, turn: ServiceTurn) -> None:
+        """This node did not wake when it should have: others may have gone on without it."""
+
 
 class Leases:
     """Those of one node, since its machine began. All times are those of `ServiceTurn.boot_ms`."""
@@ -105,6 +108,10 @@ class Leases:
         since_ms = self._quiet.get(node)
         return since_ms is not None and now_ms >= since_ms + self._settings.long_ms
 
+    def has_answered(self, node: NodeName) -> bool:
+        """Whether a node has given a lease since this one started or slept: it has then told what it took over."""
+        return self._given.get(node, -1) >= self._awake_ms
+
     def last_heard_ms(self, node: NodeName) -> int | None:
         """When a node said something of leases; None: never since the start."""
         return self._promises.last_heard_ms(node)
@@ -130,6 +137,8 @@ class Leases:
         if isinstance(question, LeaseAsked):
             self._promises.promise(node, turn.boot_ms)
             self._taken.heard(turn, node, question.taken, question.known)
+            if self._due_ms is None:  # from now on it matters whether this node sleeps
+                self._due_ms = turn.boot_ms + self._quarter_ms
         else:
             self._promises.hear(node, turn.boot_ms)
         taken, more = self._taken.has_taken(node)
@@ -186,6 +195,7 @@ class Leases:
             self._quiet.update(dict.fromkeys(self._quiet, turn.boot_ms))
             if self._owns:
                 self._awake_ms = turn.boot_ms
+            self._host.slept(turn)
         self._step_ms = turn.boot_ms
 
     def _slept(self, now_ms: int) -> bool:
@@ -198,7 +208,7 @@ class Leases:
             return False
         if now_ms >= self._awake_ms + self._settings.lease_ms:
             return True
-        return all(self._given.get(node, -1) >= self._awake_ms for node in self._host.peers())
+        return all(map(self.has_answered, self._host.peers()))
 
     def _ask(self, turn: ServiceTurn, node: NodeName) -> None:
         self._asked[node] = turn.boot_ms

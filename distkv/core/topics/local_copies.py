@@ -105,6 +105,9 @@ class LocalCopies:
     def is_taken_back(self, name: str, node: NodeName) -> bool:
         return self.owners.is_taken_back(name, node)
 
+    def slept(self, turn: ServiceTurn) -> None:
+        self.comparing.slept(turn)
+
     # -- CopyHost
 
     def followers_of(self, name: str) -> Collection[NodeName]:
@@ -169,6 +172,10 @@ class LocalCopies:
             topic.forget_all(topic.kept())
 
     # -- OwnedCopies
+
+    def naming_for(self, name: str, node: NodeName) -> int | None:
+        view = self.owners.view(name)
+        return None if view is None else view.naming_of(node)
 
     def owned_copy(self, name: str, ids: Collection[str]) -> Topic | None:
         view = self.owners.view(name)

@@ -89,11 +89,11 @@ class TopicNode:
         """Take one input."""
         self._touched.clear()
         if isinstance(what, ServiceAsked):
+            self._pass_time(turn)
             self._asked_by_client(turn, what.id, what.request)
-            self._pass_time(turn)
         elif isinstance(what, NodeAsked):
-            self._asked_by_node(turn, what.call, what.body)
             self._pass_time(turn)
+            self._asked_by_node(turn, what.call, what.body)
         else:
             if isinstance(what, ServiceWithdrawn):
                 self._serving.gone(what.id)
@@ -197,7 +197,8 @@ class TopicNode:
     # -- what follows
 
     def _pass_time(self, turn: ServiceTurn) -> None:
-        """What costs something at each request is done only when it is time."""
+        """What costs something at each request is done only when it is time, and before it: a node that slept sees that
+        before it decides anything."""
         if self._due_ms is not None and self._due_ms <= turn.boot_ms:
             self._tell_parts(turn, ServiceWoken())
 

@@ -256,7 +256,9 @@ class Owners:
         self._servers.silent((one.node for one in silent), now_ms)
         for one in silent | unfit:
             self._leases.took(turn, name, one.node)
-        filled = self._filled(name, entry, kept)
+        unheard = [(one,) for one in silent if not self._leases.has_answered(one.node)]  # it may have taken it over
+        lacks = pruned((*entry.lacks, *unheard), self._known.life_of, self._known.me)
+        filled = evolve(self._filled(name, entry, kept), lacks=lacks)
         if filled == entry and view.is_settled:
             return False
         self._write(turn, name, filled)

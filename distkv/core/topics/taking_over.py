@@ -39,6 +39,9 @@ class TakenLeases(Protocol):
     def is_silent(self, node: NodeName, now_ms: int) -> bool:
         """Whether a follower has said nothing for a long lease."""
 
+    def has_answered(self, node: NodeName) -> bool:
+        """Whether a node has given a lease since this one started or slept."""
+
     def last_heard_ms(self, node: NodeName) -> int | None:
         """When a node said something last."""
 

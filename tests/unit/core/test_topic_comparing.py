@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
+from distkv.core.ground.calls import CallKey
 from distkv.core.ground.node_calls import Replied
+from distkv.core.ground.turn import AnsweredNode
 from distkv.core.topics.compared_copy import PAGE_BYTES, page_of
 from distkv.core.topics.comparing import AGAIN_MS
 from distkv.model.event import NodeName
-from tests.topic_copies import A, B, C, CopyNode, Fleet, RowsCopy
+from distkv.wire.topic_messages import COMPARE_REPLIES, Compare
+from tests.topic_copies import ID, SETTINGS, A, B, C, CopyNode, Fleet, RowsCopy
 
 T = "news"
 SOON_MS = 3000
@@ -162,20 +167,79 @@ def test_disk_that_was_set_back_unnoticed_is_found_within_a_minute() -> None:
     assert _rows(a) == _rows(b) == {"one"}
 
 
-def test_follower_is_whole_after_a_restart_but_not_on_an_old_disk() -> None:
+def test_follower_that_started_anew_is_not_whole_before_it_compared() -> None:
     """COPY-8."""
     fleet = _fleet((A, "one"), (B, "one"))
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
-    b = fleet.nodes[B]
-    b.crash()
-    fleet.nodes[A].is_paused = True
-    b.start()
+    a, b = fleet.nodes[A], fleet.nodes[B]
     assert b.comparing.is_whole(T)
     b.crash()
-    b.disk["\0old"] = b""
+    a.is_paused = True
     b.start()
     assert not b.comparing.is_whole(T)
+    a.is_paused = False
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)
+
+
+def test_follower_that_slept_is_not_whole_before_it_compared() -> None:
+    """COPY-8."""
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    b.is_paused = True
+    fleet.pass_time(SETTINGS.long_ms)
+    a.crash()
+    b.is_paused = False
+    fleet.pass_time(SOON_MS)
+    assert not b.comparing.is_whole(T)
+    a.start()
+    b.look(T)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)
+
+
+def test_owner_compares_with_a_follower_when_both_see_the_same_naming() -> None:
+    """COPY-8."""
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a = fleet.nodes[A]
+    naming, answers = fleet.entries[T].namings[B], list[str]()
+    for said in (naming, naming + 1, None):
+        turn = a.turn()
+        a.comparing.asked(turn, CallKey(B, 1, 1), Compare(T, (ID,), a.copies[T].digest, 1, naming=said))
+        replies = [COMPARE_REPLIES.read(one.body) for one in turn.effects if isinstance(one, AnsweredNode)]
+        answers += [type(one).__name__ for one in replies]
+    assert answers == ["CompareEqual", "NotCompared", "NotCompared"]
+
+
+@pytest.mark.parametrize("mark", [(), ("\0old",)])
+def test_former_owner_knows_after_a_restart_that_it_had_all_but_not_on_an_old_disk(mark: tuple[str, ...]) -> None:
+    """COPY-9."""
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, C)
+    fleet.pass_time(SOON_MS)
+    c = fleet.nodes[C]
+    c.crash()
+    c.disk.update(dict.fromkeys(mark, b""))
+    fleet.name(T, A)
+    c.start()
+    fleet.pass_time(SOON_MS)
+    assert (T, C, not mark) in fleet.nodes[A].joins
+
+
+def test_follower_that_its_owner_left_out_and_named_again_does_not_say_that_it_had_all() -> None:
+    fleet = _fleet((A, "one"), (B, "one"), (C, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    fleet.name(T, A)
+    fleet.name(T, A, B)
+    fleet.name(T, C)
+    fleet.pass_time(SOON_MS)
+    assert (T, B, False) in fleet.nodes[C].joins
 
 
 def test_node_that_is_left_out_and_named_again_is_not_whole_before_it_compared() -> None:

@@ -40,6 +40,7 @@ class Node:
     leases: Leases = attrs.field(init=False)
     asked: list[AskedOfNode] = attrs.field(factory=list)
     given: list[LeaseGiven] = attrs.field(factory=list)
+    sleeps: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.start()
@@ -121,6 +122,9 @@ class Node:
 
     def suspects(self) -> Collection[NodeName]:
         return self.away
+
+    def slept(self, turn: ServiceTurn) -> None:  # noqa: ARG002
+        self.sleeps += 1
 
     def knows_taken(self, name: str, node: NodeName) -> bool:
         return (name, node) in self.shown
@@ -354,3 +358,27 @@ def test_answer_that_cannot_be_read_gives_no_lease() -> None:
     turn = node.turn()
     assert node.leases.step(turn, Replied(node.asked[0].purpose, b"nonsense"))
     assert not node.leases.holds(B, node.now_ms)
+
+
+def test_node_that_slept_says_so_and_one_that_is_awake_does_not() -> None:
+    node = Node()
+    node.ask(B)
+    assert node.leases.wake_ms() == node.now_ms + QUARTER_MS, "a promise is a reason to see whether it sleeps"
+    node.pass_time(LONG_MS)
+    assert node.sleeps == 0
+    node.now_ms += LEASE_MS
+    node.ask(B)
+    assert node.sleeps == 1
+
+
+def test_follower_has_answered_when_it_gave_a_lease_since_the_owner_slept() -> None:
+    """TOPIC-17."""
+    node = _owner()
+    node.pass_time(QUARTER_MS)
+    assert node.leases.has_answered(B)
+    node.now_ms += 2 * LEASE_MS
+    node.wake()
+    assert not node.leases.has_answered(B)
+    node.pass_time(QUARTER_MS)
+    node.answer(B)
+    assert node.leases.has_answered(B)

@@ -333,6 +333,17 @@ def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for
     assert b.owners.is_up(A)
 
 
+def test_owner_lacks_what_a_silent_follower_has_that_gave_no_lease_since_its_start() -> None:
+    """TOPIC-17."""
+    a, *_ = begun()
+    a.leases.silent.add(B)
+    a.leases.unheard.add(B)
+    a.pass_ms(2000)
+    assert (a.view().followers, a.view().lacking) == ((C,), (B,))
+    a.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=True))
+    assert a.view().lacking == ()
+
+
 def test_two_followers_that_cannot_keep_the_topic_do_not_take_each_others_place_for_ever() -> None:
     """TOPIC-9."""
     a, *_ = begun()
