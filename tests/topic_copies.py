@@ -29,7 +29,8 @@ from distkv.core.topics.leases import Leases
 from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NoSpaceError, NotFoundError
 from distkv.model.event import NodeName
-from distkv.wire.topic_messages import BUCKETS, COPY_QUESTIONS, CopyBatch, LeaseAsked, LeaseProbe
+from distkv.wire.topic_messages import BUCKETS, CopyBatch, LeaseAsked, LeaseProbe
+from distkv.wire.topic_questions import NODE_QUESTIONS
 
 SERVICE = "topics"
 ID = "00" * 8
@@ -323,7 +324,7 @@ class CopyNode:
                 break
 
     def _asked(self, turn: ServiceTurn, call: CallKey, body: bytes) -> None:
-        question = COPY_QUESTIONS.read(body)
+        question = NODE_QUESTIONS.read(body)
         if isinstance(question, CopyBatch):
             self.copying.asked(turn, call, question)
         elif isinstance(question, LeaseAsked | LeaseProbe):

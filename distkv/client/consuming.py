@@ -198,11 +198,6 @@ class Consuming:
         self._handed.add((message.producer, message.counter))
         return message
 
-    def take_back(self, message: TopicMessage) -> None:
-        """It was handed out, and nobody has looked at it: it comes next."""
-        self._handed.discard((message.producer, message.counter))
-        self._messages.appendleft(message)
-
     def change_of(self, producer: str, counter: int) -> ConsumerChange:
         """What is to be written with the effect of a message, in one transaction; then comes `done`."""
         return ConsumerChange(done={producer: Ranges([(counter, counter + 1)])})

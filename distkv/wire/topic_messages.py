@@ -160,7 +160,6 @@ class NotCompared(Declared, array_like=True, tag=6):
 CopyQuestion: TypeAlias = CopyBatch | LeaseAsked | LeaseProbe | Compare | Exchange | CompareWanted
 CompareReply: TypeAlias = CompareEqual | CompareDiffers | Exchanged | NotCompared
 
-COPY_QUESTIONS: Final = BodyReader[CopyQuestion](CopyQuestion, "question")
 COPY_REPLIES: Final = BodyReader[Copied](Copied, "answer")
 LEASE_REPLIES: Final = BodyReader[LeaseGiven](LeaseGiven, "answer")
 COMPARE_REPLIES: Final = BodyReader[CompareReply](CompareReply, "answer")

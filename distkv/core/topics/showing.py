@@ -71,6 +71,7 @@ class Showing:
             "bytes": sum(topic.held_bytes for topic in topics),
             "few_copies": few[:SHOWN_MAX],
             "waits_for": sorted(waits_for)[:SHOWN_MAX],
+            "unnamed": self._forgetting.orphans()[:SHOWN_MAX],
         }
 
     # -- inside

@@ -269,11 +269,6 @@ class Topic:
         known = self.copy.subscribers.get(subscriber)
         return known is not None and known.is_subscribed
 
-    def op_of(self, subscriber: str) -> int | None:
-        """The number of its last operation; None: it is not known."""
-        known = self.copy.subscribers.get(subscriber)
-        return None if known is None else known.op
-
     def subscribers(self) -> list[str]:
         """Who is subscribed, in order."""
         return sorted(name for name, one in self.copy.subscribers.items() if one.is_subscribed)

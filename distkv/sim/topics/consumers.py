@@ -1,7 +1,7 @@
 """Consumers: each subscribes, gets messages, records them in its state and says so, by the half that the product has.
 
-Knows: how a consumer's half (`client.consuming`) is driven, when its state is written, and when it gives up on a node.
-Does not know what is asked, nor what is right.
+Knows: what it wants of its half (`client.consuming`), how it works on messages, and what it tells the rules of that.
+Does not know how its half is driven (`driven`), nor what is right.
 
 Invariant: a message and that it is done are written in one moment, in the order in which messages were handed out.
 """
@@ -31,7 +31,7 @@ from distkv.errors import DistkvError, NotFoundError
 from distkv.sim.fleet import Fleet
 from distkv.sim.topics.actions import StartConsumer
 from distkv.sim.topics.connections import ClientLine
-from distkv.sim.topics.lives import ClientLife
+from distkv.sim.topics.driven import PATIENCE_MS, DrivenClient
 from distkv.sim.topics.moments import (
     GetSent,
     GetTold,
@@ -46,10 +46,6 @@ from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicSubscrib
 from distkv.wire.topic_requests import TopicGet, TopicSubscribe, TopicUnsubscribe
 from distkv.wire.values import unpack_value
 
-PATIENCE_MS: Final = 3000
-"""So long it waits for an answer, besides what the request waits; then it asks another node."""
-OTHER_NODE: Final = 0.3
-"""So often it asks another one after a refusal."""
 WORK_MS: Final = (0, 0, 1, 20)
 """So long it works on a message."""
 LIMITS: Final = (1, 1, 5, 100)
@@ -73,7 +69,7 @@ class ConsumerMemory:
     """How many messages."""
 
 
-class ConsumerClient:
+class ConsumerClient(DrivenClient[ConsumerMemory, ConsumerRequest, ConsumerChange, ConsumerNews]):
     """One client."""
 
     def __init__(
@@ -86,21 +82,16 @@ class ConsumerClient:
         self.subscriber: Final = action.subscriber or action.client
         self.is_wanting = True
         """Whether it goes on getting messages."""
-        self._fleet: Final = fleet
-        self._rng: Final = Random(f"consumer {action.client} {seed}")
-        self._node = action.node
         self._next_number: Final = next_number
         memory = ConsumerMemory() if twin is None else twin.life.state
-        self.life: Final[ClientLife[ConsumerMemory]] = ClientLife(
-            fleet, self._rng, memory, ConsumerMemory(), self._begin, self._end
-        )
+        super().__init__(
+            fleet, Random(f"consumer {action.client} {seed}"), action.node, memory, ConsumerMemory()
+        )  # fmt: skip
         self._left: ConsumerMemory | None = None
         """What the last process left."""
         self._half = self._new_half()
-        self._line: ClientLine | None = None
         self._work: deque[TopicMessage] = deque()
         """What was handed out, in this order; the first is being worked on."""
-        self._wake_ms: int | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -113,15 +104,12 @@ class ConsumerClient:
             self._half.unsubscribe()
             self._go_on()
 
-    def move(self, node: str) -> None:
-        """Connect to another node."""
-        self._node = node
-        if self._line is not None:
-            self._line.move(node)
-
     # -- inside: its process
 
-    def _begin(self) -> None:
+    def _driven(self) -> Consuming:
+        return self._half
+
+    def _renew(self) -> None:
         """Whatever state it has: if it is not the one that the last process had, it is another one for rules."""
         memory = ConsumerMemory() if self.action.is_stateless else self.life.state
         if memory is not self._left:
@@ -130,9 +118,8 @@ class ConsumerClient:
                 self._fleet.moment(StateForked(memory.id, new, memory.recorded))
             memory = attrs.evolve(memory, id=new)
         self.life.state = memory
-        self._half, self._wake_ms = self._new_half(), None
+        self._half = self._new_half()
         self._work.clear()
-        self._line = ClientLine(self._fleet, self._node, self._go_on, self._disconnected)
 
     def _new_half(self) -> Consuming:
         time_ms = int(self._fleet.now_ms) + 1_000_000
@@ -140,45 +127,18 @@ class ConsumerClient:
 
     def _end(self) -> None:
         self._left = self.life.state
-        if self._line is not None:
-            self._line.close()
-        self._line = None
+        super()._end()
 
-    def _disconnected(self) -> None:
-        self._half.disconnected(self._fleet.now_ms)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Write what is to be written, send what is to be sent, take messages and news, and plan the next wake."""
-        half, line = self._half, self._line
-        if line is None:
-            return
-        half.check()
-        if half.phase is Phase.OVER:
+    def _prepare(self) -> bool:
+        """Take messages, unless the subscription is at an end."""
+        if self._half.phase is Phase.OVER:
             self._over()
-            return
+            return False
         self._hand_out()
-        change = half.take_change()
-        if change is not None:
-            self.life.write(partial(_changed, change), self._committed)
-        if line.is_connected:
-            for call, request in half.take_questions(self._fleet.now_ms):
-                self._ask(line, call, request)
-        for news in half.take_news():
-            self._take(news)
-        wake_ms = half.wake_ms()
-        if line.is_connected and wake_ms is not None and wake_ms != self._wake_ms:
-            self._wake_ms = wake_ms
-            self.life.later(max(1, wake_ms - self._fleet.now_ms), partial(self._wake, wake_ms))
+        return True
 
-    def _committed(self) -> None:
-        self._half.committed()
-        self._go_on()
-
-    def _wake(self, wake_ms: int) -> None:
-        if self._wake_ms == wake_ms:
-            self._wake_ms = None
-            self._go_on()
+    def _changed(self, change: ConsumerChange, memory: ConsumerMemory) -> ConsumerMemory:
+        return attrs.evolve(memory, half=memory.half.with_change(change))
 
     def _over(self) -> None:
         """The subscription is at an end: as it was wanted, or it is lost."""
@@ -252,10 +212,6 @@ class ConsumerClient:
         asked = line.ask(request, lambda result: self.life.later(0, partial(hear, result)))
         self.life.later(wait_ms, partial(self._lose_patience, line, asked))
 
-    def _lose_patience(self, line: ClientLine, number: int) -> None:
-        if line is self._line and line.is_open(number):
-            line.give_up()
-
     def _hear(
         self, call: int, number: int, request: ConsumerRequest, asked_ms: int, result: ServiceResult
     ) -> None:
@@ -274,8 +230,7 @@ class ConsumerClient:
         elif isinstance(result, NotFoundError) and isinstance(request, TopicGet):
             self._fleet.moment(SubscriptionMissed(request.topic, self.subscriber, asked_ms, str(result)))
         self._half.answered(call, result, self._fleet.now_ms)
-        if isinstance(result, DistkvError) and self._line is not None and self._rng.random() < OTHER_NODE:
-            self._line.give_up()
+        self._doubt_node(result)
         if isinstance(result, TopicMessages) and not result.messages:
             self.life.later(PAUSE_MS, self._go_on)
             return
@@ -289,7 +244,3 @@ class ConsumerClient:
                 pass
             case _:
                 assert_never(news)
-
-
-def _changed(change: ConsumerChange, memory: ConsumerMemory) -> ConsumerMemory:
-    return attrs.evolve(memory, half=memory.half.with_change(change))

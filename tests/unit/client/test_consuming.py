@@ -211,15 +211,6 @@ def test_answer_with_nothing_new_is_not_asked_for_again_at_once() -> None:
     assert wake_ms > consumer.now_ms
 
 
-def test_message_that_was_taken_back_comes_next() -> None:
-    consumer = Consumer()
-    consumer.begin(1, 2)
-    first = consumer.half.next_message()
-    assert first is not None
-    consumer.half.take_back(first)
-    assert consumer.half.next_message() == first
-
-
 def test_what_is_gone_is_told_and_counts_as_done() -> None:
     consumer = Consumer()
     consumer.begin()

@@ -15,7 +15,8 @@ from distkv.core.topics.leases import LeasePurpose, Leases
 from distkv.errors import PeerError
 from distkv.model.event import NodeName
 from distkv.wire.declared import pack
-from distkv.wire.topic_messages import COPY_QUESTIONS, LEASE_REPLIES, LeaseAsked, LeaseGiven, LeaseProbe
+from distkv.wire.topic_messages import LEASE_REPLIES, LeaseAsked, LeaseGiven, LeaseProbe
+from distkv.wire.topic_questions import NODE_QUESTIONS
 from tests.topic_copies import SETTINGS, A, B, C
 
 T = "news"
@@ -110,7 +111,7 @@ class Node:
         return self.leases.may_answer(T, self.followers, self.now_ms)
 
     def probes(self) -> list[AskedOfNode]:
-        return [one for one in self.asked if isinstance(COPY_QUESTIONS.read(one.body), LeaseProbe)]
+        return [one for one in self.asked if isinstance(NODE_QUESTIONS.read(one.body), LeaseProbe)]
 
     # -- LeaseHost
 
@@ -232,7 +233,7 @@ def test_owner_says_what_it_has_seen_until_it_hears_of_it_no_more() -> None:
     node.see()
     node.shown.clear()  # another entry says nothing of it
     node.pass_time(QUARTER_MS)
-    assert COPY_QUESTIONS.read(node.asked[-1].body) == LeaseAsked(known=(T,))
+    assert NODE_QUESTIONS.read(node.asked[-1].body) == LeaseAsked(known=(T,))
     assert node.may_answer()
 
 
@@ -343,7 +344,7 @@ def test_what_a_follower_was_left_out_of_is_told_with_the_question() -> None:
     node = _owner()
     node.took(T, B)
     node.pass_time(QUARTER_MS)
-    assert COPY_QUESTIONS.read(node.asked[-1].body) == LeaseAsked(taken=(T,))
+    assert NODE_QUESTIONS.read(node.asked[-1].body) == LeaseAsked(taken=(T,))
     node.answer(B, LeaseGiven(known=(T,)))
     assert len(node.data) == 0
 

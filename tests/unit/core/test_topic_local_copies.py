@@ -38,3 +38,4 @@ def test_rows_of_a_copy_go_to_the_followers_when_the_entry_names_it(id: str, exp
     machine.step(turn, NodeAsked(CallKey(C, 1, 1), pack(CopyBatch((CopiedTopic("log", (id,), (ROW,)),)))))
     asked = [effect for effect in turn.effects if isinstance(effect, AskedOfNode)]
     assert [one.node for one in asked if isinstance(NODE_QUESTIONS.read(one.body), CopyBatch)] == expected
+    assert machine.statistics()["unnamed"] == ([] if expected else ["log"]), "people are shown the other"

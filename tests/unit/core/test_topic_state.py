@@ -14,7 +14,7 @@ from distkv.wire.topic_errors import StaleOpError, TakenError
 from distkv.wire.topic_fields import RANGES_MAX
 from distkv.wire.topic_rows import message_key
 from distkv.wire.values import pack_value
-from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, put, ranges, value_of
+from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, op_of, put, ranges, value_of
 
 
 def test_message_is_given_until_it_is_done() -> None:
@@ -279,10 +279,10 @@ def test_start_gives_the_same_copy() -> None:
     put(topic, "p", 1, 2, 4, 3, floor=1)
     topic.add_done("c", [("p", 2)])
     topic.take_here("c")
-    before = (topic.digest, given(topic, "c"), topic.owed("c"), topic.held_bytes, topic.op_of("e"))
+    before = (topic.digest, given(topic, "c"), topic.owed("c"), topic.held_bytes, op_of(topic, "e"))
     again = disk.restart()
     assert again is not topic
-    assert (again.digest, given(again, "c"), again.owed("c"), again.held_bytes, again.op_of("e")) == before
+    assert (again.digest, given(again, "c"), again.owed("c"), again.held_bytes, op_of(again, "e")) == before
     assert again.is_taken_here("c")
     disk.topics.check()
 
@@ -322,7 +322,7 @@ def test_marks_of_those_who_unsubscribed_are_bounded() -> None:
     for op in range(1, 5):
         topic.subscribe(f"c{op}", op, None, 1.0)
         topic.unsubscribe(f"c{op}", op + 10, 1.0)
-    assert [topic.op_of(f"c{op}") for op in range(1, 5)] == [None, None, 13, 14]
+    assert [op_of(topic, f"c{op}") for op in range(1, 5)] == [None, None, 13, 14]
     disk.keep()
     assert disk.notes == ["topic_mark_dropped"] * 2
 
@@ -350,8 +350,8 @@ def test_subscriber_that_is_dropped_is_not_known() -> None:
     put(topic, "p", 1)
     topic.add_done("c", [("p", 1)])
     topic.drop_subscriber("c")
-    assert topic.op_of("c") is None
-    assert disk.restart().op_of("c") is None
+    assert op_of(topic, "c") is None
+    assert op_of(disk.restart(), "c") is None
 
 
 def test_put_is_one_row() -> None:

@@ -76,6 +76,12 @@ def named(found: Next) -> list[tuple[str, int]]:
     return [(message.producer, message.counter) for message in found.messages]
 
 
+def op_of(topic: Topic, subscriber: str) -> int | None:
+    """The number of its last operation; None: it is not known."""
+    known = topic.copy.subscribers.get(subscriber)
+    return None if known is None else known.op
+
+
 def copy_rows(source: Topic, target: Topic, now_ms: int = 0) -> bool:
     """All rows of one copy are joined into another; whether that changed anything."""
     rows = [row for bucket in range(256) for row in source.rows_of(bucket)]
