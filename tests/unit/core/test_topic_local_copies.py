@@ -8,7 +8,7 @@ import pytest
 
 from distkv.core.ground.calls import CallKey
 from distkv.core.ground.data import Data
-from distkv.core.ground.machine import ServiceGround
+from distkv.core.ground.machine import ServiceGround, ServiceWoken
 from distkv.core.ground.node_calls import NodeAsked
 from distkv.core.ground.turn import AskedOfNode, ServiceTurn
 from distkv.core.topics.machine import TopicMachine
@@ -38,4 +38,5 @@ def test_rows_of_a_copy_go_to_the_followers_when_the_entry_names_it(id: str, exp
     machine.step(turn, NodeAsked(CallKey(C, 1, 1), pack(CopyBatch((CopiedTopic("log", (id,), (ROW,)),)))))
     asked = [effect for effect in turn.effects if isinstance(effect, AskedOfNode)]
     assert [one.node for one in asked if isinstance(NODE_QUESTIONS.read(one.body), CopyBatch)] == expected
+    machine.step(ServiceTurn(TOPICS, 1000, WALL, data), ServiceWoken())
     assert machine.statistics()["unnamed"] == ([] if expected else ["log"]), "people are shown the other"
