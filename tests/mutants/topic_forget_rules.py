@@ -8,7 +8,33 @@ FORGETTING = "tests/unit/core/test_topic_forgetting.py"
 DROPPING = "tests/unit/core/test_topic_dropping.py"
 LIMITS = "tests/unit/core/test_topic_limits.py"
 
+DOUBTS = "tests/unit/core/test_topic_doubts.py"
+
 TOPIC_FORGET_RULES = (
+    broken(
+        "not-subscribed-by-an-older-answer",
+        "that nobody knows a subscriber is said by a question that was asked after its get came",
+        "core/topics/subscriber_doubts.py",
+        "        return found if asked_ms > since_ms else None\n",
+        "        return found\n",
+        DOUBTS,
+    ),
+    broken(
+        "not-subscribed-by-a-void-round",
+        "that nobody knows a subscriber is said only when all answers count",
+        "core/topics/forgetting.py",
+        "            self._doubts.doubt()\n",
+        "            self._doubts.answered(round.unclean)\n",
+        DOUBTS,
+    ),
+    broken(
+        "who-may-begin-is-not-asked",
+        "a node that may have begun to keep topics is asked before its entry is here",
+        "core/topics/rounds.py",
+        "self._host.may_keep()",
+        "self._host.keepers()",
+        DOUBTS,
+    ),
     broken(
         "clean-towards-somebody",
         "a node says that the owner who asks has all that it holds, not somebody who was asked before",

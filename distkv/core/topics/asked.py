@@ -32,6 +32,8 @@ class TopicAsked:
     target: Target
     request: TopicRequest
     asked_ms: int
+    is_said: bool = False
+    """What a get says is done is kept here."""
 
 
 def answer(turn: ServiceTurn, asked: TopicAsked, reply: TopicReply | DistkvError) -> None:

@@ -64,6 +64,9 @@ class EntryFacts(Protocol):
     def keepers(self) -> frozenset[NodeName]:
         """The registered nodes that keep topics, or did."""
 
+    def may_keep(self) -> frozenset[NodeName]:
+        """These, and all registered nodes of which it is not known that they keep none."""
+
     def drop(self, turn: ServiceTurn, name: str) -> None:
         """The entry of a topic says that it is dropped."""
 

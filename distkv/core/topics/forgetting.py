@@ -12,6 +12,7 @@ Invariant: with nothing to let go nothing is asked, and a step costs a compariso
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from distkv.core.ground.alarms import earliest
@@ -26,6 +27,7 @@ from distkv.core.topics.free_messages import FreeMessages
 from distkv.core.topics.orphans import Orphans
 from distkv.core.topics.rounds import KeeperRound, KeeperRounds, RoundPlan, RoundPurpose
 from distkv.core.topics.settings import TopicSettings
+from distkv.core.topics.subscriber_doubts import SubscriberDoubts
 from distkv.core.topics.topic import Topic
 from distkv.core.topics.topics import Topics
 from distkv.model.event import NodeName
@@ -62,6 +64,7 @@ class Forgetting:
         self._backlog: Final = TopicBacklog(settings.backlog_bytes)
         self._dropping: Final = Dropping(ground.me, ground.nodes, entries, topics)
         self._orphans: Final = Orphans(entries, topics)
+        self._doubts: Final = SubscriberDoubts()
         self._touched: Final = dict[str, None]()
         """The topics that are to be looked at."""
         self._unclean: Final = dict[str, NodeName]()
@@ -115,6 +118,24 @@ class Forgetting:
             found.add(self._unclean[name])
         return tuple(sorted(found))
 
+    def who_may_know(self, turn: ServiceTurn, name: str, since_ms: int) -> tuple[NodeName, ...] | None:
+        """Which nodes may know subscribers of a topic that this one does not know; nobody: all nodes that keep topics
+        have said so, to a question that was asked after this time. None: they are asked; `take_known` says when they
+        have answered."""
+        if not self._rounds.others():
+            return ()
+        found = self._doubts.said(name, since_ms)
+        if found == ():
+            return found
+        self._doubts.want(name, since_ms)
+        due_ms = max(turn.boot_ms + 1, -1 if self._looked_ms is None else self._looked_ms + LOOK_MS)
+        self._look_ms = due_ms if self._look_ms is None else min(self._look_ms, due_ms)
+        return found or tuple(sorted(self._rounds.away() or self._rounds.unanswered())) or None
+
+    def take_known(self) -> Iterable[str]:
+        """The topics of which `who_may_know` says something new."""
+        return self._doubts.take_news()
+
     def orphans(self) -> list[str]:
         """The names of copies that no entry names."""
         return self._orphans.names()
@@ -160,7 +181,7 @@ class Forgetting:
         """Whether something waits until all have been asked; None: whatever the time."""
         due_ms = self._orphans.due_ms()
         is_orphan_due = due_ms is not None and (now_ms is None or due_ms <= now_ms)
-        return len(self._messages) > 0 or len(self._dropping) > 0 or is_orphan_due
+        return len(self._messages) > 0 or len(self._dropping) > 0 or len(self._doubts) > 0 or is_orphan_due
 
     def _pass_time(self, turn: ServiceTurn) -> None:
         now_ms = turn.boot_ms
@@ -191,7 +212,9 @@ class Forgetting:
 
     def _ask(self, turn: ServiceTurn) -> None:
         unnamed = self._orphans.asks(turn.boot_ms)
-        plan = RoundPlan(self._messages.asks(NAMES_MAX), self._dropping.asks(NAMES_MAX), unnamed)
+        doubtful = self._doubts.asks(turn.boot_ms)
+        names = dict.fromkeys((*doubtful, *self._messages.asks(NAMES_MAX - len(doubtful))))
+        plan = RoundPlan(tuple(names), self._dropping.asks(NAMES_MAX), unnamed)
         if not (plan.names or plan.dropped or plan.unnamed):
             self._look_ms = self._orphans.due_ms()
             return
@@ -206,7 +229,9 @@ class Forgetting:
         self._unclean.update(round.unclean)
         if round.is_void:
             self._messages.doubt()
+            self._doubts.doubt()
         else:
+            self._doubts.answered(round.unclean)
             self._messages.answered(round.unclean.keys())
             self._dropping.answered(turn, plan.dropped, round.unthrown)
             if round.others:
@@ -219,6 +244,7 @@ class Forgetting:
         self._messages.check()
         self._dropping.check()
         self._orphans.check()
+        self._doubts.check()
         self._rounds.check()
 
 
@@ -232,6 +258,9 @@ class _Answers:
 
     def keepers(self) -> frozenset[NodeName]:
         return self._entries.keepers()
+
+    def may_keep(self) -> frozenset[NodeName]:
+        return self._entries.may_keep()
 
     def is_clean(self, name: str, owner: NodeName, owner_start: int) -> bool:
         return not self._topics.of(name) or self._copies.is_clean(name, owner, owner_start)

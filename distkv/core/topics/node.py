@@ -208,6 +208,8 @@ class TopicNode:
             is_known = is_known or part.step(turn, what)
         if not is_known:
             self._routing.step(turn, what)
+        for name in self.forgetting.take_known():
+            self._serving.look_again(turn, name)
         if isinstance(what, Replied) and isinstance(what.purpose, LeasePurpose):
             self._serving.look_at_all(turn)
         self._serving.pass_time(turn)
@@ -230,6 +232,8 @@ class TopicNode:
                 elif isinstance(target, ExchangeTarget):
                     self.comparing.refuse(turn, target)
             self._routing.ask_elsewhere(turn, self._serving.lost(turn, name, parked))
+        elif self.owners.view(name) is not None:  # gets that waited while nobody was known to own it
+            self._routing.ask_elsewhere(turn, self._serving.lost(turn, name, []))
 
     def _go_on(self, turn: ServiceTurn) -> None:
         """Keep what has changed, and do what follows from that, until nothing does."""

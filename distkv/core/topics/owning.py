@@ -135,8 +135,12 @@ class Owners:
         return self._servers.servers()
 
     def keepers(self) -> frozenset[NodeName]:
-        """All nodes that may have copies."""
+        """All nodes that keep topics, or did, by their entries."""
         return self._servers.keepers()
+
+    def may_keep(self) -> frozenset[NodeName]:
+        """These, and all of which it is not known that they keep none."""
+        return self._servers.may_keep()
 
     def reachable_servers(self) -> frozenset[NodeName]:
         """Those servers that are up, but this node."""

@@ -35,6 +35,9 @@ class RoundHost(Protocol):
     def keepers(self) -> frozenset[NodeName]:
         """The registered nodes that keep topics, or did."""
 
+    def may_keep(self) -> frozenset[NodeName]:
+        """These, and all registered nodes of which it is not known that they keep none."""
+
     def is_clean(self, name: str, owner: NodeName, owner_start: int) -> bool:
         """Whether this owner has, since this start of it, all that this node holds of a topic."""
 
@@ -100,13 +103,21 @@ class KeeperRounds:
         return self._open is not None
 
     def away(self) -> frozenset[NodeName]:
-        """The nodes that keep topics and seem not to be there: as long as it is so, no round can end."""
-        return self._host.keepers() - self._nodes.alive - {self._me}
+        """The nodes that may keep topics and seem not to be there: as long as it is so, no round can end."""
+        return self.others() - self._nodes.alive
+
+    def others(self) -> frozenset[NodeName]:
+        """Who is asked: also who may have begun to keep topics, while its entry is not here yet."""
+        return self._host.may_keep() - {self._me}
+
+    def unanswered(self) -> frozenset[NodeName]:
+        """Who was asked, and has not answered yet."""
+        return frozenset() if self._open is None else frozenset(self._open.waits_for)
 
     def begin(self, turn: ServiceTurn, plan: RoundPlan) -> KeeperRound | None:
         """Ask all; a round that is over, if there is nobody to ask."""
         must(self._open is None, "one round is open at a time")
-        others = self._host.keepers() - {self._me}
+        others = self.others()
         round = KeeperRound(plan, self.servers(), others, set(others))
         if not others:
             return round

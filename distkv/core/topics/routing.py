@@ -32,13 +32,12 @@ from distkv.wire.routed import AnswerAsked, NodeItem, PageAsked
 from distkv.wire.topic_replies import TOPIC_REPLIES, TopicItem, TopicsListed, TopicStale
 from distkv.wire.topic_requests import (
     REQUESTS,
+    TopicDrop,
     TopicGet,
     TopicList,
-    TopicPut,
     TopicRequest,
+    TopicSet,
     TopicShow,
-    TopicSubscribe,
-    TopicUnsubscribe,
     pack_request,
 )
 
@@ -96,7 +95,7 @@ class Routing:
             self._routes.ask_list(turn, id, request, request.prefix, request.after, request.limit)
             return
         name = request.topic
-        if not isinstance(request, TopicPut | TopicSubscribe | TopicUnsubscribe) and not self._host.has_entry(name):
+        if isinstance(request, TopicShow | TopicSet | TopicDrop) and not self._host.has_entry(name):
             turn.answer(id, NotFoundError(f"there is no topic {name}: put or subscribe to begin it"))
         elif self._host.serves(name):
             self._host.serve(turn, TopicAsked(id, request, turn.boot_ms))

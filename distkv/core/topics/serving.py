@@ -80,7 +80,7 @@ class Serving:
             if isinstance(request, TopicPut):
                 self._put(turn, asked, request)
             elif isinstance(request, TopicGet):
-                self._get(turn, asked, request)
+                self._try_get(turn, asked)
             elif isinstance(request, TopicSubscribe | TopicUnsubscribe):
                 self._subscribe(turn, asked, request)
             else:
@@ -153,17 +153,14 @@ class Serving:
 
     # -- inside
 
-    def _topic(self, turn: ServiceTurn, name: str, *, begins: bool) -> Topic:
-        """The copy of a topic that this node owns.
+    def _topic(self, turn: ServiceTurn, name: str) -> Topic:
+        """The copy of a topic that this node owns, or begins.
 
         Raises:
-            NotFoundError: there is no such topic.
             TooLargeError: there are too many.
         """
         view = self._owners.view(name)
         if view is None or not self._owners.is_mine(name):
-            if view is None and not begins:
-                raise NotFoundError(f"there is no topic {name}")
             if self._topics.find(name, view.ids if view is not None else ()) is None:
                 self._topics.check_count()
             view = self._owners.begin_topic(turn, name)
@@ -178,7 +175,7 @@ class Serving:
             says = f"the message has {len(put.value)} bytes: limits.topic_message_bytes allows"
             raise TooLargeError(f"{says} {self._settings.message_bytes}")
         self._topics.check_room(turn, len(put.value) + ROW_BYTES, SPARE_OF_PUT_BYTES)
-        topic = self._topic(turn, put.topic, begins=True)
+        topic = self._topic(turn, put.topic)
         self._check_copies(put.topic)
         producer, counter = put.producer or "", put.counter or 0
         if not topic.has_seen(producer, counter):
@@ -190,7 +187,7 @@ class Serving:
 
     def _subscribe(self, turn: ServiceTurn, asked: TopicAsked, request: TopicSubscribe | TopicUnsubscribe) -> None:
         self._topics.check_room(turn, ROW_BYTES)
-        topic = self._topic(turn, request.topic, begins=True)
+        topic = self._topic(turn, request.topic)
         if isinstance(request, TopicSubscribe):
             op, is_changed = topic.subscribe(request.subscriber, request.op, request.had, turn.wall)
             if self._lacks(request.topic):
@@ -201,14 +198,6 @@ class Serving:
                 self._check_knowable(topic, request.subscriber)
             (op, is_changed), unknown = topic.unsubscribe(request.subscriber, request.op, turn.wall), None
         self._done.append(Parked(request.topic, asked, TopicSubscribed(op, is_changed, 1, unknown)))
-
-    def _get(self, turn: ServiceTurn, asked: TopicAsked, get: TopicGet) -> None:
-        topic = self._topic(turn, get.topic, begins=False)
-        if get.done:
-            self._check_known(topic, get.subscriber)
-            self._topics.check_room(turn, ROW_BYTES * len(get.done))
-            topic.add_done(get.subscriber, get.done)
-        self._try_get(turn, asked)
 
     def _try_get(self, turn: ServiceTurn, asked: TopicAsked) -> None:
         """Answer a get now, or let it wait."""
@@ -221,10 +210,10 @@ class Serving:
         get, now_ms = asked.request, turn.boot_ms
         if not isinstance(get, TopicGet):
             raise TypeError(f"{get} is no get")
-        topic = self._topic(turn, get.topic, begins=False)
         until_ms = asked.asked_ms + max(int(get.wait_s * 1000), AWAY_MS)
         try:
-            self._check_known(topic, get.subscriber)
+            topic = self._known_topic(turn, asked, get)
+            asked = self._say_done(turn, topic, asked, get)
             self._check_leases(get.topic, now_ms)
         except (AwayError, NotReadyError):
             if until_ms <= now_ms:
@@ -239,6 +228,14 @@ class Serving:
             return
         reply = TopicMessages(found.messages, topic.left(get.subscriber) - len(found.messages), flat_map(found.gone))
         self._done.append(Parked(get.topic, asked, reply))
+
+    def _say_done(self, turn: ServiceTurn, topic: Topic, asked: TopicAsked, get: TopicGet) -> TopicAsked:
+        """Keep what a get says is done, once."""
+        if not get.done or asked.is_said:
+            return asked
+        self._topics.check_room(turn, ROW_BYTES * len(get.done))
+        topic.add_done(get.subscriber, get.done)
+        return attrs.evolve(asked, is_said=True)
 
     def _check_copies(self, name: str) -> None:
         """Whether as many nodes as must have a message are there."""
@@ -264,18 +261,38 @@ class Serving:
             says = f"what {subscriber} is owed of {topic.name} is known to {names}"
             raise AwayError(f"{says}: ask again when they are up")
 
-    def _check_known(self, topic: Topic, subscriber: str) -> None:
-        """The same, and whether it is owed anything.
+    def _known_topic(self, turn: ServiceTurn, asked: TopicAsked, get: TopicGet) -> Topic:
+        """The copy of a topic that this node owns, which knows that somebody is subscribed.
 
         Raises:
-            AwayError: other nodes know, and are not reached.
+            AwayError: other nodes may know what it is owed, and are not reached, or not asked yet.
             NotFoundError: it is not subscribed.
         """
+        subscriber = get.subscriber
+        if self._owners.view(get.topic) is None:
+            self._check_nobody_knows(turn, asked, get)
+            raise NotFoundError(f"there is no topic {get.topic}: put or subscribe to begin it")
+        topic = self._topic(turn, get.topic)
         self._check_knowable(topic, subscriber)
         if not topic.is_subscribed(subscriber):
-            view = self._owners.view(topic.name)
+            self._check_nobody_knows(turn, asked, get)
+            view = self._owners.view(get.topic)
             why = "its copies were lost, so subscribe anew" if view is not None and view.is_lost else "subscribe first"
-            raise NotFoundError(f"{subscriber} is not subscribed to {topic.name}: {why}")
+            raise NotFoundError(f"{subscriber} is not subscribed to {get.topic}: {why}")
+        return topic
+
+    def _check_nobody_knows(self, turn: ServiceTurn, asked: TopicAsked, get: TopicGet) -> None:
+        """Whether all nodes that keep topics have said, since a get came, that they know no subscribers but those that
+        are known here.
+
+        Raises:
+            AwayError: one of them may know others, or did not answer yet.
+        """
+        nodes = self._forgetting.who_may_know(turn, get.topic, asked.asked_ms)
+        if nodes != ():
+            names = "other nodes" if nodes is None else ", ".join(nodes)
+            says = f"whether {get.subscriber} is subscribed to {get.topic} may be known to {names}"
+            raise AwayError(f"{says}: ask again when they are up")
 
     def _check_leases(self, name: str, now_ms: int) -> None:
         """Whether no follower may have taken the topic over.

@@ -56,8 +56,12 @@ class TopicServers:
     # -- questions
 
     def keepers(self) -> frozenset[NodeName]:
-        """All nodes that may have copies of topics, also those that keep no new ones."""
+        """All nodes that have copies of topics, by their entries, also those that keep no new ones."""
         return self._ground.nodes.registered & self._lives.keys()
+
+    def may_keep(self) -> frozenset[NodeName]:
+        """All nodes that may have some: also those whose first entry may be on its way."""
+        return self.keepers() | {node for node in self._ground.nodes.registered if not self._keeps_none(node)}
 
     def servers(self) -> frozenset[NodeName]:
         """All nodes that are given topics."""
@@ -128,6 +132,13 @@ class TopicServers:
     def _write(self, turn: ServiceTurn, life: int) -> None:
         key, self._written = server_key(self._ground.me), life
         turn.write(key, pack(ServerEntry(life)), EntryWrite(), closes=self._ground.entries.versions(key))
+
+    def _keeps_none(self, node: NodeName) -> bool:
+        """Whether it announces so."""
+        if node == self._ground.me:
+            return not self._serve
+        fields = self._ground.announced.of(node)
+        return fields is not None and fields.get(SERVE) is False
 
     def _serves(self, node: NodeName) -> bool:
         """What a node announces goes before what its entry says."""

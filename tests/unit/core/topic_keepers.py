@@ -73,6 +73,8 @@ class Keeper:
         """Under these names nothing is dropped any more: this node wrote so."""
         self.unreadable: set[str] = set()
         self.known_keepers: frozenset[NodeName] = frozenset()
+        self.others: frozenset[NodeName] = frozenset()
+        """Those that may keep topics by now."""
         self.clean: set[tuple[str, NodeName, int]] = set()
         """Of which topic a start of an owner has all that is here."""
         self.now_ms = 1_000_000
@@ -120,6 +122,9 @@ class Keeper:
 
     def keepers(self) -> frozenset[NodeName]:
         return self.known_keepers
+
+    def may_keep(self) -> frozenset[NodeName]:
+        return self.known_keepers | self.others
 
     def drop(self, turn: ServiceTurn, name: str) -> None:
         turn.write(topic_key(name), b"dropped")
@@ -176,6 +181,10 @@ class Keeper:
         turn = self._turn()
         self.forgetting.drop(turn, name, force=force)
         self._carry_out(turn, self.forgetting)
+
+    def who_may_know(self, since_ms: int, name: str = NAME) -> tuple[NodeName, ...] | None:
+        """A get of a subscriber that is not known here came then."""
+        return self.forgetting.who_may_know(self._turn(), name, since_ms)
 
     def _turn(self) -> ServiceTurn:
         return ServiceTurn(SERVICE, self.now_ms, self.wall, self.disk.data)
