@@ -22,7 +22,7 @@ from distkv.core.ground.node_calls import NodeAsked, NodeCalls
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, AskWithdrawn, DataKept, ServiceTurn, SlotKept
 from distkv.core.ready import Note, ServiceTell
 from distkv.core.topics.compare_answers import ExchangeTarget
-from distkv.core.topics.compared_copy import SentRows
+from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, SentRows
 from distkv.core.topics.comparing import Comparing
 from distkv.core.topics.copying import Copying
 from distkv.core.topics.leases import Leases
@@ -84,6 +84,7 @@ class Named:
     followers: frozenset[NodeName] = frozenset()
     namings: Mapping[NodeName, int] = attrs.field(factory=dict)
     """Of the followers."""
+    lacking: frozenset[NodeName] = frozenset()
 
 
 @attrs.frozen
@@ -132,14 +133,14 @@ class Fleet:
             at_ms = self.now_ms + self.chance.randint(1, self.delay_ms)
             self.under_way.append((at_ms, self.count, sender, receiver, body))
 
-    def name(self, name: str, owner: NodeName, *followers: NodeName) -> None:
+    def name(self, name: str, owner: NodeName, *followers: NodeName, lacking: Collection[NodeName] = ()) -> None:
         """The entry of a topic is this, and all nodes see it."""
         before = self.entries.get(name)
         self.count += 1
         namings = dict.fromkeys(followers, self.count)
         if before is not None:
             namings |= {node: number for node, number in before.namings.items() if node in followers}
-        self.entries[name] = Named(owner, frozenset(followers), namings)
+        self.entries[name] = Named(owner, frozenset(followers), namings, frozenset(lacking))
         for node in self.nodes.values():
             if node.is_up and not node.is_paused:
                 node.look(name)
@@ -411,7 +412,12 @@ class CopyNode:
             self.comparing.look(turn, name)
 
     def names(self) -> Collection[str]:
-        return self.copies.keys() | {name for name, entry in self.fleet.entries.items() if self.me in entry.followers}
+        entries = self.fleet.entries.items()
+        return self.copies.keys() | {name for name, entry in entries if self.me in entry.followers | entry.lacking}
+
+    def is_lacking(self, name: str) -> bool:
+        entry = self.entry(name)
+        return entry is not None and self.me in entry.lacking
 
     def owner_of(self, name: str) -> NodeName | None:
         entry = self.entry(name)
@@ -424,8 +430,9 @@ class CopyNode:
         entry = self.entry(name)
         return None if entry is None else entry.namings.get(self.me)
 
-    def copy_of(self, name: str) -> RowsCopy | None:
-        return self.copies.get(name)
+    def copy_of(self, name: str) -> ComparedCopy | None:
+        is_none = name not in self.copies and self.is_lacking(name) and self.naming_of(name) is None
+        return NoCopy(frozenset({ID})) if is_none else self.copies.get(name)
 
     def begin_copy(self, turn: ServiceTurn, name: str) -> bool:  # noqa: ARG002
         self.copies[name] = RowsCopy()
@@ -435,7 +442,7 @@ class CopyNode:
         return self.copies.setdefault(name, RowsCopy()) if self.is_mine(name) and ID in ids else None
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:  # noqa: ARG002
-        copy = self.copies[name]
+        copy = self.copies.get(name, RowsCopy())
         self.changed.setdefault(name, {}).update(copy.join([(key, None) for key in copy.rows]))
 
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:  # noqa: ARG002

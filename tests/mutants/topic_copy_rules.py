@@ -12,6 +12,30 @@ _LOCAL = "tests/unit/core/test_topic_local_copies.py"
 
 TOPIC_COPY_RULES = (
     broken(
+        "lacking-and-compared-once",
+        "who has what the owner lacks compares until the entry says that it has it",
+        "core/topics/comparing.py",
+        "        if self._host.is_lacking(name):  # the owner may",
+        "        if name not in self._ended:  # the owner may",
+        f"{_COMPARING}::test_node_compares_until_the_entry_says_no_more_that_the_owner_lacks_something",
+    ),
+    broken(
+        "lacking-of-what-was-let-go",
+        "who let its messages go compares again when the owner lacks something",
+        "core/topics/comparing.py",
+        "        is_let_go = is_clean and not is_named and not run.standing.is_lacking\n",
+        "        is_let_go = is_clean and not is_named\n",
+        f"{_COMPARING}::test_node_that_let_go_compares_when_the_owner_lacks_something_again",
+    ),
+    broken(
+        "had-all-of-nothing",
+        "who has no copy had not all",
+        "core/topics/comparing.py",
+        "        if isinstance(copy, NoCopy):\n            self._keep_had(turn, name, None)\n",
+        "        if isinstance(copy, NoCopy):\n            pass\n",
+        f"{_COMPARING}::test_former_owner_whose_copy_is_gone_says_that_it_has_nothing",
+    ),
+    broken(
         "lease-from-its-answer",
         "a lease counts from when it was asked for",
         "core/topics/leases.py",

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, Protocol, TypeAlias
 
+import attrs
+
 from distkv.core.topics.copy_stream import size_of
 from distkv.wire.topic_messages import CopiedRow
 
@@ -36,6 +38,21 @@ class ComparedCopy(Protocol):
 
     def rows_of(self, bucket: int, after: str = "") -> Iterator[tuple[str, bytes]]:
         """The rows of a part behind one of them, in the order in which another copy can take them."""
+
+
+@attrs.frozen(slots=True)
+class NoCopy:
+    """That of a node that has nothing of a topic, and is to say so."""
+
+    ids: frozenset[str]
+    """Of the entry."""
+    digest: bytes = b""
+
+    def buckets(self) -> Sequence[bytes]:
+        return ()
+
+    def rows_of(self, bucket: int, after: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002  # there is none
+        return iter(())
 
 
 def page_of(copy: ComparedCopy, bucket: int, after: str) -> tuple[tuple[CopiedRow, ...], bool]:

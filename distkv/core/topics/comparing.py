@@ -4,8 +4,9 @@ Knows: which copy is to be compared when, with whom, and how far that is.  Does 
 owner answers (`compare_answers`).
 
 A copy is compared when the entry or the owner's node changed, when the owner says that it lacks something, and each
-minute. First a digest; then those of all parts; then the rows of each part that differs, in pages, both ways. A node
-that the entry does not name sends what it has, and lets its messages go.
+minute. As long as the entry names this node as one that has what the owner lacks, it compares each second, also if it
+has nothing. First a digest; then those of all parts; then the rows of each part that differs, in pages, both ways. A
+node that the entry does not name sends what it has, and lets its messages go.
 
 Invariant: a copy is *clean* towards one start of an owner when that owner has all that is in it on its disk, and so
 have its followers, if this node is none. It is *whole* when it has every operation that was answered: a follower knows
@@ -27,7 +28,7 @@ from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.compare_answers import CompareAnswers, ExchangeTarget, OwnedCopies
-from distkv.core.topics.compared_copy import ComparedCopy, page_of, pairs_of
+from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, page_of, pairs_of
 from distkv.core.topics.copying import Copying
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
@@ -77,8 +78,11 @@ class CompareHost(OwnedCopies, Protocol):
     def naming_of(self, name: str) -> int | None:
         """A number that is another each time that this node is named as a follower of a topic; None: it is none."""
 
+    def is_lacking(self, name: str) -> bool:
+        """Whether the entry says that the owner may lack what this node has."""
+
     def copy_of(self, name: str) -> ComparedCopy | None:
-        """The copy that has an id of the entry."""
+        """The copy that has an id of the entry; `NoCopy` if there is none, and the owner may lack one."""
 
     def begin_copy(self, turn: ServiceTurn, name: str) -> bool:
         """This node is named as a follower, and has no copy: it makes an empty one. False: there is no room."""
@@ -102,6 +106,7 @@ class _CopyStanding:
     owner: NodeName | None
     is_alive: bool
     naming: int | None
+    is_lacking: bool
 
     @property
     def is_named(self) -> bool:
@@ -300,10 +305,13 @@ class Comparing:
         host = self._host
         owner, naming = host.owner_of(name), host.naming_of(name)
         is_alive = owner is not None and owner != self._me and host.is_alive(owner)
-        if host.copy_of(name) is None and not (naming is not None and is_alive and host.begin_copy(turn, name)):
+        copy = host.copy_of(name)
+        if isinstance(copy, NoCopy):
+            self._keep_had(turn, name, None)
+        elif copy is None and not (naming is not None and is_alive and host.begin_copy(turn, name)):
             self._forget(turn, name)
             return
-        standing = _CopyStanding(owner, is_alive, naming)
+        standing = _CopyStanding(owner, is_alive, naming, host.is_lacking(name))
         before = self._standings.get(name)
         if standing == before:
             return
@@ -405,7 +413,8 @@ class Comparing:
         run.start, name, is_named = said.start, run.name, run.standing.is_named
         if run.is_last and is_named and isinstance(said, CompareDiffers):
             turn.note("topic_copies_differ", topic=name, node=run.standing.owner)
-        is_let_go = not is_named and self._clean.get(name) == (run.standing.owner, run.start)
+        is_clean = self._clean.get(name) == (run.standing.owner, run.start)
+        is_let_go = is_clean and not is_named and not run.standing.is_lacking
         if run.is_last or is_let_go or (is_named and isinstance(said, CompareEqual)):
             self._finish(turn, run, is_done=True)
             return
@@ -457,7 +466,10 @@ class Comparing:
         if not is_done:
             self._times.later(self._times.retry, name, now_ms + RETRY_MS)
             return
-        self._times.later(self._times.again, name, now_ms + AGAIN_MS)
+        if self._host.is_lacking(name):  # the owner may not have seen yet that it lacks this, or write so soon
+            self._times.later(self._times.retry, name, now_ms + RETRY_MS)
+        else:
+            self._times.later(self._times.again, name, now_ms + AGAIN_MS)
         if run.standing.naming is not None:
             self._whole[name] = run.standing.naming
             self._keep_had(turn, name, None)

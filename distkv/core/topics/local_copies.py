@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from distkv.core.ground.machine import ServiceGround
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.compared_copy import SentRows
+from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, SentRows
 from distkv.core.topics.comparing import Comparing
 from distkv.core.topics.copying import Copying
 from distkv.core.topics.owning import Owners
@@ -140,7 +140,8 @@ class LocalCopies:
     # -- CompareHost
 
     def names(self) -> Iterable[str]:
-        return {*self.owners.followed(), *[topic.name for topic in self.topics.all()]}
+        of_others = [name for name in self.owners.own_names() if self.owners.follows(name) or self.is_lacking(name)]
+        return {*of_others, *[topic.name for topic in self.topics.all()]}
 
     def owner_of(self, name: str) -> NodeName | None:
         view = self.owners.view(name)
@@ -152,8 +153,15 @@ class LocalCopies:
     def naming_of(self, name: str) -> int | None:
         return self.owners.naming_of(name)
 
-    def copy_of(self, name: str) -> Topic | None:
-        return self.current(name)
+    def is_lacking(self, name: str) -> bool:
+        view = self.owners.view(name)
+        return view is not None and view.owner != self._ground.me and self._ground.me in view.lacking
+
+    def copy_of(self, name: str) -> ComparedCopy | None:
+        view, topic = self.owners.view(name), self.current(name)
+        if topic is None and view is not None and self.naming_of(name) is None and self.is_lacking(name):
+            return NoCopy(view.ids)
+        return topic
 
     def begin_copy(self, turn: ServiceTurn, name: str) -> bool:
         view = self.owners.view(name)

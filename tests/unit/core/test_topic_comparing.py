@@ -122,6 +122,58 @@ def test_copy_that_was_never_whole_is_joined_as_a_part() -> None:
     assert (T, C, True) not in fleet.nodes[A].joins
 
 
+def test_node_without_a_copy_says_so_when_the_owner_may_lack_one() -> None:
+    """TOPIC-5."""
+    fleet = _fleet((A, "one"))
+    fleet.name(T, A, lacking={C})
+    fleet.pass_time(SOON_MS)
+    assert (T, C, False) in fleet.nodes[A].joins
+    assert T not in fleet.nodes[C].copies
+
+
+def test_former_owner_whose_copy_is_gone_says_that_it_has_nothing() -> None:
+    fleet = _fleet((C, "two"))
+    fleet.name(T, C)
+    fleet.pass_time(SOON_MS)
+    c = fleet.nodes[C]
+    c.crash()
+    del c.disk[f"m\x1f{T}\x1ftwo"]
+    fleet.name(T, A, lacking={C})
+    c.start()
+    fleet.pass_time(SOON_MS)
+    assert {whole for _, node, whole in fleet.nodes[A].joins if node == C} == {False}
+
+
+@pytest.mark.parametrize("rows", [(), ((C, "two"),)])
+def test_node_compares_until_the_entry_says_no_more_that_the_owner_lacks_something(
+    rows: tuple[tuple[NodeName, str], ...],
+) -> None:
+    """COPY-6."""
+    fleet = _fleet((A, "one"), *rows)
+    joins = fleet.nodes[A].joins
+    fleet.name(T, A, lacking={C})
+    fleet.pass_time(SOON_MS)
+    before = len(joins)
+    fleet.pass_time(SOON_MS)
+    assert len(joins) > before
+    fleet.name(T, A)
+    fleet.pass_time(SOON_MS)
+    before = len(joins)
+    fleet.pass_time(AGAIN_MS // 2)
+    assert len(joins) == before
+
+
+def test_node_that_let_go_compares_when_the_owner_lacks_something_again() -> None:
+    fleet = _fleet((A, "one"), (C, "two"))
+    fleet.name(T, A)
+    fleet.pass_time(SOON_MS)
+    joins = fleet.nodes[A].joins
+    joins.clear()
+    fleet.name(T, A, lacking={C})
+    fleet.pass_time(SOON_MS)
+    assert (T, C, False) in joins
+
+
 def test_copy_is_clean_towards_the_start_that_has_its_rows() -> None:
     fleet = _fleet((A, "one"), (B, "two"))
     fleet.name(T, A, B)
