@@ -189,10 +189,13 @@ class _Topic:
 
     @property
     def has_room(self) -> bool:
-        """For one more put."""
-        floor = None if self.stream is None else self.floor(self.stream.producer)
-        is_near = self.stream is None or floor is None or self.stream.counter - floor < OPEN_MAX
-        return len(self.open) < OPEN_MAX and is_near
+        """For one more put, and then for those of a former name, should they be taken."""
+        stream = self.stream
+        floor = None if stream is None else self.floor(stream.producer)
+        if stream is None or floor is None:
+            return len(self.open) < OPEN_MAX
+        former = sum(put.message.producer != stream.producer for put in self.open.values())
+        return stream.counter - floor + former < OPEN_MAX
 
 
 @attrs.define(eq=False)
@@ -424,6 +427,7 @@ class Producing:
         put.was = put.was or was.producer
         put.is_written, put.is_certain, put.tries = False, True, 0
         self._change.puts[was.key] = None
+        self._admit(was.topic)  # no open put of the new name is far behind
 
     def _take_refusal(self, put: _Put, error: DistkvError, now_ms: int) -> None:
         put.error = error

@@ -10,6 +10,22 @@ STATE = ("tests/unit/client/test_topic_state.py",)
 
 TOPIC_CLIENT_RULES = (
     broken(
+        "no-turn-after-a-new-name",
+        "what waited has its turn when a new name has room",
+        "client/producing.py",
+        "        self._admit(was.topic)  # no open put of the new name is far behind\n",
+        "",
+        *PRODUCING,
+    ),
+    broken(
+        "no-room-for-a-former-name",
+        "what may be taken has room under the new name",
+        "client/producing.py",
+        "        return stream.counter - floor + former < OPEN_MAX\n",
+        "        return len(self.open) < OPEN_MAX and stream.counter - floor < OPEN_MAX\n",
+        *PRODUCING,
+    ),
+    broken(
         "put-sent-before-it-is-written",
         "nothing is sent before the state that names it is written",
         "client/producing.py",

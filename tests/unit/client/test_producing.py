@@ -168,6 +168,32 @@ def test_all_that_is_taken_goes_to_one_new_name() -> None:
     assert [put.counter for put in renamed] == [1, 2, 3]
 
 
+def test_new_name_has_room_for_what_waited_behind_the_old_one() -> None:
+    producer = Producer()
+    numbers = [producer.half.put("log", VALUE) for _ in range(OPEN_MAX + 1)]
+    calls = producer.send()
+    for call, put in calls[1:]:
+        producer.answer(call, put)
+    producer.answer(*calls[0], TakenError("taken"))
+    assert [put.counter for _, put in producer.send()] == [1, 2]
+    assert [*producer.half.open_puts("log")] == [numbers[0], numbers[-1]]
+
+
+def test_what_may_still_be_taken_has_room_under_the_new_name() -> None:
+    producer = Producer()
+    for _ in range(2):
+        producer.half.put("log", VALUE)
+    (old, kept) = producer.send()
+    producer.answer(*old, TakenError("taken"))
+    producer.send()  # it stays unanswered
+    for _ in range(2 * OPEN_MAX):
+        producer.half.put("log", VALUE)
+    for call, put in producer.send():
+        producer.answer(call, put)
+    producer.answer(*kept, TakenError("taken"))
+    assert max(put.counter or 0 for put in producer.state.puts.values()) == OPEN_MAX
+
+
 @pytest.mark.parametrize("error", [BusyError("busy"), LOST, NoReplicasError("two copies")])
 def test_put_that_failed_for_now_is_sent_again_later(error: DistkvError) -> None:
     producer = Producer()
