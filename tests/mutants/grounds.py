@@ -368,6 +368,14 @@ GROUNDS = (
         _NODE_ROUTES,
     ),
     broken(
+        "silent-and-named",
+        "a silent node is not asked again by the word of another one (ROUTE-2)",
+        "core/ground/node_routes.py",
+        "                waits.passed_over |= {waits.hint[1]}\n",
+        "                pass\n",
+        _NODE_ROUTES,
+    ),
+    broken(
         "patience-without-reason",
         "who waited in vain is told why nobody could be asked (ROUTE-1)",
         "core/ground/node_routes.py",

@@ -28,6 +28,11 @@ SECTIONS = (
     "Which server serves a token",
     "Tokens",
     "Sessions",
+    "Who owns a topic",
+    "What a topic is",
+    "Copies of a topic",
+    "What topics forget",
+    "What a client is answered about a topic",
 )
 """All their sentences have a scenario."""
 TRAPS = (
@@ -93,6 +98,11 @@ ELSEWHERE = {
     "SESSION-14": "no scenario opens so many: tests/unit/core/test_token_shares.py",
     "SESSION-15": "hosts of a scenario have no addresses: tests/unit/core/test_token_shares.py",
     "SESSION-5": "it needs a keep-alive in the last moment of a lease: tests/unit/core/test_token_sessions.py",
+    "TOPIC-13": "no disk of a scenario loses one copy only: tests/unit/core/test_topic_owners.py",
+    "TOPIC-15": "no client of a scenario writes an entry: tests/unit/core/test_topic_owners.py",
+    "STATE-9": "no disk of a scenario loses one row only: tests/unit/core/test_topic_disk.py",
+    "COPY-2": "a trace does not tell batches: tests/unit/core/test_topic_copy_stream.py",
+    "COPY-3": "a node of a scenario with a full disk is silent: tests/unit/core/test_topic_copying.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 WORDS_MAX = 100

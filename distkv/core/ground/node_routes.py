@@ -123,6 +123,8 @@ class _NodeRequest(RoutedRequest):
     parts: GatheredPages[NodePage] | GatheredNews[NodeItem] | None = None
     hint: tuple[NodeName, NodeName] | None = None
     """Who was asked by the owner's word, and whom that one named instead."""
+    passed_over: frozenset[NodeName] = frozenset()
+    """Who was asked by the word of another node, and was silent: it is asked again only by the owner's word."""
     away: tuple[NodeName, ...] = ()
     """Of a watch: who the client was told is away."""
     can_take: bool = True
@@ -202,6 +204,7 @@ class NodeRoutes:
         elif isinstance(what, EntryChanged | NodesChanged | NodesSilent):
             if isinstance(what, NodesSilent):
                 self._silent = what.nodes
+                self._pass_over(what.nodes)
             self.look_again(turn)
         self._pass_time()
         found, self._found = self._found, []
@@ -238,7 +241,8 @@ class NodeRoutes:
         node = self._owner.node_for(waits.request)
         if isinstance(node, DistkvError):
             return ()
-        return (waits.hint[1] if waits.hint is not None and waits.hint[0] == node else node,)
+        named, other = waits.hint or (None, node)
+        return (other if named == node and other not in waits.passed_over else node,)
 
     def ask_node(self, waits: _NodeRequest, attempt: Attempt, now_ms: int) -> None:
         """For `Routes`."""
@@ -342,6 +346,12 @@ class NodeRoutes:
             self._routes.send(waits, self._turn.boot_ms)
         else:
             self._routes.send_again(waits, self._turn.boot_ms)
+
+    def _pass_over(self, silent: frozenset[NodeName]) -> None:
+        """Whoever names a node that is silent may have to answer in its place."""
+        for waits in self._routes.waiting.values():
+            if waits.hint is not None and waits.hint[1] in silent:
+                waits.passed_over |= {waits.hint[1]}
 
     def _finish_list(self, waits: _NodeRequest) -> None:
         """Answer a list when all have said their part, or had time for it."""

@@ -149,6 +149,22 @@ def test_word_of_the_node_counts_until_the_service_names_another() -> None:
     assert [one.node for one in machine.asked] == [B]
 
 
+def test_node_that_another_one_named_and_that_is_silent_is_not_asked_by_its_word_again() -> None:
+    """ROUTE-2."""
+    machine, asked = asking()
+    machine.says(asked, AnsweredElsewhere(C))
+    machine.step(NodesSilent(frozenset({C})))
+    (asked,) = machine.asked
+    assert asked.node == A, "which may have to take its place"
+    machine.step(NodesSilent(frozenset()))
+    machine.says(asked, AnsweredElsewhere(C))
+    machine.step(ServiceWoken(), AGAIN_MS)
+    assert [one.node for one in machine.asked] == [A]
+    machine.node = C
+    machine.step(NodesChanged())
+    assert [one.node for one in machine.asked] == [C]
+
+
 def test_refusal_is_the_answer() -> None:
     machine, asked = asking()
     machine.says(asked, RoutedRefusal("not_found", "there is none"))
