@@ -12,7 +12,7 @@ import attrs
 
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceInput, ServiceWoken
 from distkv.core.ground.node_calls import Replied
-from distkv.core.ground.turn import EntryWritten, ServiceTurn
+from distkv.core.ground.turn import EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import Note
 from distkv.core.topics.entries import TopicView
 from distkv.core.topics.owning import Owners
@@ -20,7 +20,8 @@ from distkv.core.topics.settings import TOPICS, TopicSettings
 from distkv.core.topics.topic_servers import SERVE
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
-from distkv.wire.topic_entries import topic_key
+from distkv.wire.declared import pack
+from distkv.wire.topic_entries import ServerEntry, server_key, topic_key
 from tests.service_steps import LIFE, WALL, KnownEntries, KnownFields, KnownNodes, ground_of
 
 A, B, C, D = (NodeName(name) for name in "abcd")
@@ -95,13 +96,13 @@ class TopicNode:
         self.leases, self.copies = LeasesSaid(), CopiesHere()
         self.life, self.now_ms, self.is_refusing = LIFE, 1000, is_refusing
         self.fields = KnownFields({node: {SERVE: True} for node in registered})
-        self.notes = list[str]()
+        self.notes, self.slots = list[str](), dict[str, bytes]()
         self.untold = set[str]()
         """The entries that changed together with others, and will be told."""
         self.owners = self._begun()
 
     def _begun(self) -> Owners:
-        ground = ground_of(self.name, self.life, WALL, {}, self.entries)
+        ground = ground_of(self.name, self.life, WALL, self.slots, self.entries)
         ground = attrs.evolve(ground, nodes=self.nodes, announced=self.fields)
         self.owners = Owners(self.settings, ground, self.leases, self.copies, random.Random(self.name), self.now_ms)
         self.do(lambda owners, turn: owners.begin(turn))
@@ -117,6 +118,8 @@ class TopicNode:
         what(self.owners, turn)
         written = [effect for effect in turn.effects if isinstance(effect, EntryWritten)]
         self.notes += [effect.id for effect in turn.effects if isinstance(effect, Note)]
+        kept = [one for one in turn.effects if isinstance(one, SlotKept)]
+        self.slots |= {one.key: one.value for one in kept if one.value is not None}
         for effect in written:
             if self.is_refusing:
                 self.step(Replied(effect.purpose, RequestError("the store takes nothing")))
@@ -159,6 +162,16 @@ class TopicNode:
         """In which lives nodes are."""
         self.nodes.lives = {**self.nodes.lives, **{NodeName(name): life for name, life in lives.items()}}
         self.step(NodesChanged())
+
+    def lost(self, **lives: int) -> None:
+        """Nodes lost their disks, are in these lives since then, and say so; this one has its rows, but no promise."""
+        self.lives(**lives)
+        said = [(server_key(NodeName(name)), name, life) for name, life in lives.items() if name != self.name]
+        self.hear([Written((1000 + life, name), key, pack(ServerEntry(life)), frozenset()) for key, name, life in said])
+        if self.name in lives:
+            self.life = lives[self.name]
+            self.slots.clear()
+            self.begin()
 
     def pass_ms(self, ms: int) -> int:
         """Time passes; how many entries are written."""

@@ -6,7 +6,7 @@ For example, two sides of a split both gave a topic to a server. When the split 
 The owner with the lower name counts. It lacks what the other one took: it says so until it has joined that copy.
 
 Invariant: equal versions and equal lives give an equal view, on every node. What an owner may lack is said until it was
-joined, or until nobody is left who has it: a disk counts as long as its node is registered in the life that is named.
+joined, or until nobody is left who has it: a disk counts as long as its node is registered, and says it has no other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distkv.wire.declared import evolve
 from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, Holder, TopicEntry
 
 Lives: TypeAlias = Callable[[NodeName], int | None]
-"""The life in which a node is registered; None: it is not."""
+"""That in which the disk of a node began; None: the node is not registered."""
 
 
 @attrs.frozen(slots=True)
@@ -140,7 +140,7 @@ def pruned(groups: Iterable[Sequence[Holder]], lives: Lives, owner: Holder | Non
 
 
 def _has_disk(holder: Holder, lives: Lives) -> bool:
-    """Whether it is registered in the life in which it became one."""
+    """Whether it is registered, and has the disk with which it became one."""
     return lives(holder.node) == holder.life
 
 

@@ -1,6 +1,6 @@
 """All topics that the store names, as this node sees them now.
 
-Knows: what the entries say, in which lives nodes are registered, and who owns how much.  Does not know who seems alive,
+Knows: what the entries say, which disks nodes have, and who owns how much.  Does not know who seems alive,
 nor what is done about any of it.
 
 Invariant: a view is that of the entry as it is in the store, or as this node has just written it. An entry that nobody
@@ -47,11 +47,25 @@ class Versions:
         return view if view is None or is_settled else attrs.evolve(view, is_settled=False)
 
 
+@attrs.frozen(slots=True)
+class _Counts:
+    """Of topics."""
+
+    owned: Counter[NodeName] = attrs.field(factory=Counter)
+    """How many each node owns."""
+    following: Counter[NodeName] = attrs.field(factory=Counter)
+    """How many of this node each node follows."""
+    followed: Counter[NodeName] = attrs.field(factory=Counter)
+    """How many of each node this node follows."""
+
+
 class KnownTopics:
     """Those of one node, since its machine began."""
 
-    def __init__(self, ground: ServiceGround) -> None:
+    def __init__(self, ground: ServiceGround, disk_of: Lives) -> None:
         self._ground: Final = ground
+        self.life_of: Final = disk_of
+        """The life of a holder, by its node: that in which its disk began; None: it is registered no more."""
         self._lives = dict[NodeName, int | None]()
         """Those that were looked at, as they were then."""
         self._seen: Final = dict[str, tuple[bytes | None, ...]]()
@@ -62,12 +76,7 @@ class KnownTopics:
         """What this node wrote in this step."""
         self._refused: Final = dict[str, TopicEntry]()
         """What it wrote, and the store did not take: it is a version here only, until it is written again."""
-        self._owned: Final = Counter[NodeName]()
-        """How many topics each node owns."""
-        self._following: Final = Counter[NodeName]()
-        """How many topics of this node each node follows."""
-        self._followed: Final = Counter[NodeName]()
-        """How many topics of each node this node follows."""
+        self._counts: Final = _Counts()
         self.of_me: Final = dict[str, None]()
         """The topics whose entries name this node; only read."""
         self.unreadable: Final = dict[str, None]()
@@ -75,7 +84,7 @@ class KnownTopics:
 
     @property
     def me(self) -> Holder:
-        """This node. It may begin another life while it runs, with its disk as it is."""
+        """This node."""
         return Holder(self._ground.me, self.life_of(self._ground.me) or 0)
 
     def begin(self, turn: ServiceTurn) -> None:
@@ -102,23 +111,18 @@ class KnownTopics:
 
     def count(self, node: NodeName) -> int:
         """How many topics a node owns."""
-        return self._owned[node]
+        return self._counts.owned[node]
 
     def following(self) -> frozenset[NodeName]:
         """The followers of all topics of this node."""
-        return frozenset(self._following)
+        return frozenset(self._counts.following)
 
     def followed(self) -> frozenset[NodeName]:
         """The owners of all topics that this node follows."""
-        return frozenset(self._followed)
-
-    def life_of(self, node: NodeName) -> int | None:
-        """The life in which it is registered; None: it is not."""
-        life = self._ground.nodes.life_of(node)
-        return self._ground.life if life is None and node == self._ground.me else life
+        return frozenset(self._counts.followed)
 
     def holder(self, node: NodeName) -> Holder | None:
-        """A node in its present life."""
+        """A node with its present disk."""
         life = self.life_of(node)
         return None if life is None else Holder(node, life)
 
@@ -164,7 +168,7 @@ class KnownTopics:
         return name
 
     def lives_changed(self) -> list[str]:
-        """Nodes may have other lives; the topics whose views are others because of that."""
+        """Nodes may have other disks; the topics whose views are others because of that."""
         changed = {node for node, life in self._lives.items() if life != self.life_of(node)}
         names = [name for name, view in self._views.items() if not changed.isdisjoint(view.named)] if changed else []
         for node in changed:
@@ -223,19 +227,20 @@ class KnownTopics:
     def _count(self, view: TopicView, step: int) -> None:
         owner, me = view.owner, self._ground.me
         if owner is not None:
-            _add(self._owned, owner, step)
+            _add(self._counts.owned, owner, step)
             for node in view.followers if owner == me else ():
-                _add(self._following, node, step)
+                _add(self._counts.following, node, step)
             if owner != me and me in view.followers:
-                _add(self._followed, owner, step)
+                _add(self._counts.followed, owner, step)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         owned = Counter(view.owner for view in self._views.values() if view.owner is not None)
-        must(self._owned == owned, "what each node owns is counted")
+        must(self._counts.owned == owned, "what each node owns is counted")
         me = self._ground.me
         mine = [view for view in self._views.values() if view.owner == me]
-        must(self._following == Counter(node for one in mine for node in one.followers), "its followers are counted")
+        following = Counter(node for one in mine for node in one.followers)
+        must(self._counts.following == following, "its followers are counted")
         must({*self.of_me} == {name for name, view in self._views.items() if me in view.named}, "its own are known")
         must(self.unreadable.keys().isdisjoint(self._views), "what cannot be read is no topic")
         for name, view in self._views.items():

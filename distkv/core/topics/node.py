@@ -34,12 +34,14 @@ from distkv.core.topics.routing import Routing
 from distkv.core.topics.serving import Parked, Serving
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.showing import Showing
+from distkv.core.topics.topic_servers import EntryWrite
 from distkv.core.topics.topics import Topics
 from distkv.errors import DecodeError, DistkvError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.model.service_paths import key_names
 from distkv.wire.routed import AnswerAsked, NewsAsked, PageAsked
+from distkv.wire.topic_entries import is_server_key
 from distkv.wire.topic_messages import Compare, CompareWanted, CopyBatch, Exchange, LeaseAsked, LeaseProbe
 from distkv.wire.topic_questions import NODE_QUESTIONS, NodeQuestion
 from distkv.wire.topic_replies import TopicItem
@@ -100,12 +102,12 @@ class TopicNode:
             elif isinstance(what, NodeGaveUp):
                 self._serving.gone(what.call)
             self._tell_parts(turn, what)
-        if isinstance(what, EntryChanged):
+        if isinstance(what, EntryChanged) and not is_server_key(what.key):
             kind, name = key_names(what.key)
             if kind == "topic":
                 self._see_owner(turn, name)
-        elif isinstance(what, NodesChanged):
-            for name in sorted(self._owned ^ {*self.owners.owned()}):  # a node has another life, or is retired
+        elif isinstance(what, EntryChanged | NodesChanged) or _is_refusal(what):
+            for name in sorted(self._owned ^ {*self.owners.owned()}):  # another disk, a node that is gone, no room
                 self._see_owner(turn, name)
             self.leases.look(turn)
             self.comparing.look_all(turn)
@@ -267,3 +269,8 @@ class TopicNode:
         for own in (self._own, self._routing, self._serving):
             own.check()
         must(all(self.owners.is_mine(name) for name in self._owned), "what is remembered as owned is owned")
+
+
+def _is_refusal(what: ServiceInput) -> bool:
+    """Whether an entry that this node wrote is not in the store: others may own its topic, then."""
+    return isinstance(what, Replied) and isinstance(what.purpose, EntryWrite)

@@ -57,8 +57,8 @@ class Owners:
         self.me: Final = ground.me
         self._copies: Final = copies
         self._rng: Final = rng
-        self._known: Final = KnownTopics(ground)
         self._servers: Final = TopicServers(ground, serve=settings.serve)
+        self._known: Final = KnownTopics(ground, self._servers.disk_of)
         self._leases: Final = leases
         self._taking_over: Final = TakingOver(self, settings, leases)
         self._chosen: Final = dict[str, NodeName]()
@@ -71,7 +71,7 @@ class Owners:
         self._servers.begin(turn)
         self._known.begin(turn)
         if self._known.count(self.me) or self._known.followed():
-            self._servers.register(turn, self._known.me.life)
+            self._servers.register(turn)
         for name in self.owned():
             view = self._known.view(name)
             if view is not None and not self._copies.has(name, view.ids):
@@ -327,11 +327,14 @@ class Owners:
         self._now_ms = turn.boot_ms
         is_refused = isinstance(what, Replied) and isinstance(what.purpose, EntryWrite)
         if isinstance(what, EntryChanged):
-            self._servers.changed(turn, what.key)
+            if self._servers.changed(turn, what.key):
+                self._known.lives_changed()
+                self._taking_over.look_at_all()
             name = self._known.changed(turn, what.key)
             if name is not None:
                 self._entry_changed(turn, name)
         elif isinstance(what, NodesChanged):
+            self._servers.mend(turn)
             self._known.lives_changed()
             self._taking_over.look_at_all()
         elif isinstance(what, NodesSilent):
@@ -378,7 +381,7 @@ class Owners:
         self._chosen.pop(name, None)
         if name in self._known.of_me:
             if self.is_mine(name) or self.follows(name):
-                self._servers.register(turn, self._known.me.life)
+                self._servers.register(turn)
             self._taking_over.look_at(name)
             view = self._known.view(name)
             if view is not None and view.owner == self.me and not view.is_settled:
@@ -438,7 +441,7 @@ class Owners:
             self._write(turn, view.name, entry)
 
     def _write(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView:
-        self._servers.register(turn, self._known.me.life)
+        self._servers.register(turn)
         view = self._put(turn, name, entry)
         if view is None:
             raise TypeError(f"{entry} is no topic")

@@ -2,8 +2,11 @@
 
 Knows: what nodes announce, their entries in the store, and who seems alive or was silent.  Does not know topics.
 
-Invariant: a node has its entry before it keeps its first topic, in each life: so all nodes know whom to ask what he
-holds. A node that announces that it keeps none is given none.
+A node may begin a new life while it runs, with all that it has. So its entry says in which life its *disk* began to
+keep topics. That is a promise in a slot: it is void when the disk is an old one, and not there on an empty one.
+
+Invariant: a node has its entry before it keeps its first topic, on each disk: so all nodes know whom to ask what he
+holds, and who lost it. A node that announces that it keeps none is given none.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from distkv.wire.topic_entries import SERVER, ServerEntry, is_server_key, read_s
 
 SERVE: Final = "serve"
 """The field by which a node announces whether it keeps topics."""
+SLOT: Final = "life"
 SILENT_MS: Final = 10_000
 """So long a node that did not answer is asked last."""
 
@@ -42,10 +46,13 @@ class TopicServers:
     def __init__(self, ground: ServiceGround, *, serve: bool) -> None:
         self._ground: Final = ground
         self._serve: Final = serve
-        self._lives: Final = dict[NodeName, frozenset[int]]()
-        """In which lives each node has kept topics."""
-        self._written: int | None = None
-        """The life of this node of which it wrote its entry since the start."""
+        self._disks: Final = dict[NodeName, int]()
+        """In which life the disk of each node began to keep topics."""
+        kept = ground.slots.get(SLOT, b"").decode("ascii", "replace")
+        self._disk = int(kept) if kept.isascii() and kept.isdigit() else None
+        """The same of this node; None: it keeps none."""
+        self._is_writing = False
+        """Whether the store has not shown yet what this node wrote about itself."""
         self._silent_until: Final = dict[NodeName, int]()
 
     def begin(self, turn: ServiceTurn) -> None:
@@ -57,7 +64,15 @@ class TopicServers:
 
     def keepers(self) -> frozenset[NodeName]:
         """All nodes that have copies of topics, by their entries, also those that keep no new ones."""
-        return self._ground.nodes.registered & self._lives.keys()
+        return self._ground.nodes.registered & self._disks.keys()
+
+    def disk_of(self, node: NodeName) -> int | None:
+        """In which life the disk of a node began; None: it is not registered. A node that begins a new life is taken to
+        have its disk until it says otherwise."""
+        life = self._ground.nodes.life_of(node)
+        if node == self._ground.me:
+            return self._disk if self._disk is not None else self._ground.life if life is None else life
+        return None if life is None else self._disks.get(node, life)
 
     def may_keep(self) -> frozenset[NodeName]:
         """All nodes that may have some: also those whose first entry may be on its way."""
@@ -92,33 +107,45 @@ class TopicServers:
 
     # -- what happens
 
-    def register(self, turn: ServiceTurn, life: int) -> None:
-        """This node is to keep a topic, in this life."""
-        if self._written != life and life not in self._lives.get(self._ground.me, ()):
-            self._write(turn, life)
+    def register(self, turn: ServiceTurn) -> None:
+        """This node is to keep a topic, or did: others are to know its disk."""
+        me, key = self._ground.me, server_key(self._ground.me)
+        disk = self.disk_of(me) or 0
+        if self._disk is None:
+            self._disk = disk
+            turn.keep(SLOT, b"%d" % disk)
+        values, value = self._ground.entries.versions(key), pack(ServerEntry(disk))
+        if values != (value,) and not self._is_writing:
+            self._is_writing = True
+            turn.write(key, value, EntryWrite(), closes=values)
+
+    def mend(self, turn: ServiceTurn) -> None:
+        """If there is an entry of this node, it is to be that of its disk."""
+        if self._ground.me in self._disks:
+            self.register(turn)
 
     def refused(self) -> None:
         """The store did not take that."""
-        self._written = None
+        self._is_writing = False
 
-    def changed(self, turn: ServiceTurn, key: str) -> None:
-        """An entry is another."""
+    def changed(self, turn: ServiceTurn, key: str) -> bool:
+        """An entry is another; whether it is that of a server."""
         if not is_server_key(key):
-            return
-        node, lives = NodeName(key_names(key)[1]), set[int]()
-        values = self._ground.entries.versions(key)
-        for value in values:
+            return False
+        node, disks = NodeName(key_names(key)[1]), list[int]()
+        for value in self._ground.entries.versions(key):
             try:
-                lives |= set() if value is None else {read_server(value)}
+                disks += [] if value is None else [read_server(value)]
             except DecodeError as error:
                 turn.note("topic_server_bad", node=node, reason=error.reason)
-        if lives:
-            self._lives[node] = frozenset(lives)
+        if disks:
+            self._disks[node] = disks[0]
         else:
-            self._lives.pop(node, None)
-        life = self._ground.nodes.life_of(node)
-        if node == self._ground.me and len(values) > 1 and life is not None:
-            self._write(turn, life)  # an earlier life of it wrote one, too
+            self._disks.pop(node, None)
+        if node == self._ground.me:
+            self._is_writing = False
+            self.mend(turn)
+        return True
 
     def silent(self, nodes: Iterable[NodeName], now_ms: int) -> None:
         """Nodes that were asked say nothing."""
@@ -128,10 +155,6 @@ class TopicServers:
         self._silent_until.update(dict.fromkeys(nodes, now_ms + SILENT_MS))
 
     # -- inside
-
-    def _write(self, turn: ServiceTurn, life: int) -> None:
-        key, self._written = server_key(self._ground.me), life
-        turn.write(key, pack(ServerEntry(life)), EntryWrite(), closes=self._ground.entries.versions(key))
 
     def _keeps_none(self, node: NodeName) -> bool:
         """Whether it announces so."""
@@ -147,8 +170,8 @@ class TopicServers:
         fields = self._ground.announced.of(node)
         if fields is not None and isinstance(fields.get(SERVE), bool):
             return fields[SERVE] is True
-        return self._ground.nodes.life_of(node) in self._lives.get(node, ())
+        return node in self._disks
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
-        must(all(self._lives.values()), "who never kept topics is no server")
+        must(self._disk is not None or not self._is_writing, "what a node says about its disk it keeps")

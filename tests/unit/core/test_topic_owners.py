@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ground.machine import NodesChanged
 from distkv.core.ground.node_calls import NodesSilent
 from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
 from distkv.core.topics.topic_servers import SERVE, SILENT_MS
@@ -437,7 +438,7 @@ def test_owner_whose_disk_is_lost_owns_nothing() -> None:
     """TOPIC-1, TOPIC-7."""
     _, b, c = begun()
     for node in (b, c):
-        node.lives(a=ANEW)
+        node.lost(a=ANEW)
     assert (c.view().owner, c.view().holders, c.owners.server_for("t")) == (None, (B,), B)
     b.pass_ms(2000)
     assert (b.view().owner, b.view().lacking) == (B, ())
@@ -449,7 +450,7 @@ def test_owner_of_two_that_lost_its_disk_counts_no_more() -> None:
     a.put()
     met(a, b, c)
     assert c.view().owner == A
-    c.lives(a=ANEW)
+    c.lost(a=ANEW)
     assert (c.view().owner, c.view().followers) == (B, (C,))
 
 
@@ -457,7 +458,7 @@ def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
     """TOPIC-12."""
     a, _, c = begun()
     before = c.view().ids
-    c.lives(a=ANEW, b=ANEW)
+    c.lost(a=ANEW, b=ANEW)
     assert (c.view().is_lost, c.view().owner, c.owners.may_begin("t")) == (True, None, True)
     c.put()
     view = c.view()
@@ -470,27 +471,55 @@ def test_old_disk_in_a_new_life_is_better_than_none() -> None:
     """TOPIC-12."""
     a, *_ = begun()
     a.copies.ids |= a.view().ids
-    ids, a.life = a.view().ids, ANEW
-    a.lives(a=ANEW, b=ANEW)
-    a.begin()
+    ids = a.view().ids
+    a.lost(a=ANEW, b=ANEW)
     a.pass_ms(2000)
     assert (a.view().owner, a.view().ids) == (A, ids)
     assert only_entry(a).owner == Holder(A, ANEW)
 
 
-def test_owner_that_goes_on_in_a_new_life_with_its_disk_is_the_owner_again() -> None:
-    a, b = fleet(A, B)
-    a.alive()
+def test_node_that_goes_on_in_a_new_life_has_its_disk() -> None:
+    """TOPIC-1: to begin a new life is no loss; only the node itself knows."""
+    a, b, c = begun()
+    before = c.view()
+    for node in (a, b, c):
+        node.lives(a=ANEW, b=ANEW)
+    assert [node.view() for node in (a, b, c)] == [before] * 3
+    a.begin()
+    assert (a.owners.is_mine("t"), a.pass_ms(2000)) == (True, 0)
+    assert c.owners.keepers() == {A, B}
+
+
+def test_node_that_keeps_its_first_topic_in_a_later_life_is_known_by_it() -> None:
+    """TOPIC-1, TOPIC-2."""
+    a, b, c = fleet(A, B, C)
+    for node in (a, b, c):
+        node.lives(a=ANEW)
     a.put()
-    ids = a.view().ids
-    a.lives(a=ANEW)
-    assert not a.owners.is_mine("t")
-    a.pass_ms(2000)
-    assert (a.view().owner, a.view().ids, a.view().is_lost) == (A, ids, False)
-    b.lives(a=ANEW)
-    b.hear([*a.changes.values()])
-    assert b.view() == a.view()
-    assert b.owners.keepers() == {A}
+    met(a, b, c)
+    assert a.view().entry.owner == Holder(A, ANEW)
+    assert c.view() == a.view()
+
+
+def test_node_that_lost_its_disk_says_so_before_it_keeps_anything() -> None:
+    """TOPIC-2."""
+    a, b, c = begun()
+    for node in (b, c):
+        node.lives(a=ANEW)
+    a.lost(a=ANEW)
+    assert read_server(a.entries.versions(server_key(A))[0] or b"") == ANEW
+    c.hear([*a.changes.values()])
+    assert c.view().owner is None
+
+
+def test_entry_of_a_disk_that_the_store_refuses_is_written_again() -> None:
+    """TOPIC-2."""
+    a, *_ = begun()
+    a.is_refusing = True
+    a.lost(a=ANEW)
+    a.is_refusing = False
+    a.step(NodesChanged())
+    assert read_server(a.entries.versions(server_key(A))[0] or b"") == ANEW
 
 
 def test_who_is_retired_is_waited_for_no_more() -> None:
@@ -498,7 +527,7 @@ def test_who_is_retired_is_waited_for_no_more() -> None:
     _, _, c = begun()
     c.alive()
     c.put()
-    c.lives(a=ANEW)
+    c.lost(a=ANEW)
     assert c.view().lacking == (B,)
     c.nodes.registered -= {B}
     c.alive()
