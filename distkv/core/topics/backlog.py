@@ -49,5 +49,6 @@ class TopicBacklog:
         bytes, subscriber = max(owed, default=(0, ""))
         return BacklogError(
             f"the topic {topic.name!r} takes no message now: its subscriber {subscriber!r} has left {bytes} bytes"
-            f" waiting, and topics.backlog_bytes allows {self._bytes_max}: let it get them, or unsubscribe it"
+            f" waiting, and topics.backlog_bytes allows {self._bytes_max}: let it get them, or drop it with"
+            " 'distkv client topic drop TOPIC --subscriber NAME'"
         )

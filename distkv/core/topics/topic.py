@@ -129,11 +129,8 @@ class Topic:
                 f"the message has {len(value)} bytes; limits.topic_message_bytes of this node is"
                 f" {settings.message_bytes}: put less, or allow more"
             )
-        if known is None and len(self.copy.producers) >= settings.producers_max and not producer.startswith(OF_NODES):
-            raise TooLargeError(
-                f"the topic {self.name!r} has {settings.producers_max} producers, as many as limits.topic_producers"
-                f" allows: drop one with 'distkv client topic drop', or allow more"
-            )
+        if known is None:
+            self._check_producers(producer)
         lowest = counter if floor is None else min(floor, counter)
         self.copy.add(producer, counter, MessageRow(value, time, lowest, tag), now_ms)
         return True
@@ -142,6 +139,17 @@ class Topic:
         """Whether a message with this counter ever came."""
         known = self.copy.producers.get(producer)
         return known is not None and counter in known.seen
+
+    def _check_producers(self, producer: str) -> None:
+        """Whether one more may put. Those of nodes are few, and do not count."""
+        most, known = self.copy.settings.producers_max, self.copy.producers
+        if producer.startswith(OF_NODES) or len(known) < most:
+            return
+        if sum(not name.startswith(OF_NODES) for name in known) >= most:
+            raise TooLargeError(
+                f"the topic {self.name!r} has {most} producers, as many as limits.topic_producers allows: drop one with"
+                " 'distkv client topic drop TOPIC --producer NAME', or allow more"
+            )
 
     def _check_same(self, producer: str, counter: int, value: bytes, tag: bytes | None) -> None:
         """Whether a counter that was seen is that of the same message."""
@@ -428,7 +436,7 @@ class Topic:
         if not is_counted and sum(one.is_subscribed for one in self.copy.subscribers.values()) >= most:
             raise TooLargeError(
                 f"the topic {self.name!r} has {most} subscribers, as many as limits.topic_subscribers allows: drop one"
-                " with 'distkv client topic drop', or allow more"
+                " with 'distkv client topic drop TOPIC --subscriber NAME', or allow more"
             )
 
     def _base(self, subscriber: str) -> dict[str, Ranges]:

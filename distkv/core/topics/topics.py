@@ -86,7 +86,7 @@ class Topics:
         if len(self) >= self._settings.topics_max:
             raise TooLargeError(
                 f"this node has {self._settings.topics_max} topics, as many as limits.topics allows: drop one with"
-                " 'distkv client topic drop', or allow more"
+                " 'distkv client topic drop TOPIC', or allow more"
             )
 
     def check_ids(self, name: str, ids: Iterable[str]) -> None:
