@@ -9,9 +9,7 @@ has nothing. First a digest; then those of all parts; then the rows of each part
 node that the entry does not name sends what it has, and lets its messages go.
 
 Invariant: a copy is *clean* towards one start of an owner when that owner has all that is in it on its disk, and so
-have its followers, if this node is none. It is *whole* when it has every operation that was answered: a follower knows
-that as long as its node is awake, for while it does not answer its owner may go on without it. Whether a former owner
-or follower had all until another one became the owner is on the disk.
+have its followers, if this node is none. It is *whole* (`whole_copies`) when it has every operation that was answered.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.compare_answers import CompareAnswers, ExchangeTarget, OwnedCopies
 from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, page_of, pairs_of
 from distkv.core.topics.copying import Copying
+from distkv.core.topics.whole_copies import WholeCopies
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
@@ -46,13 +45,6 @@ from distkv.wire.topic_messages import (
     NotCompared,
 )
 
-SEP: Final = "\x1f"
-HAD: Final = "w"
-"""How the key of a row begins that says that a copy had all that its owner had."""
-OWNED: Final = b"owned"
-"""This node was the owner, as far as it knew."""
-BEFORE: Final = b"before"
-"""It was that, or whole as a follower, and then another node became the owner."""
 RUNS_MAX: Final = 4
 """How many copies are compared at a time."""
 AGAIN_MS: Final = 60_000
@@ -186,31 +178,22 @@ class Comparing:
         self._times: Final = _Times()
         self._clean: Final = dict[str, tuple[NodeName, int]]()
         """Towards which owner, and which start of it, a copy is clean."""
-        self._had: Final = dict[str, bytes]()
-        """What is kept of that."""
-        self._whole: Final = dict[str, int]()
-        """For which naming a copy is whole."""
+        self._whole: Final = WholeCopies()
         self._ended: Final = dict[str, int]()
         """When each was compared last."""
         self._last = 0
 
     def begin(self, turn: ServiceTurn, data: ServiceRows) -> None:
-        """With what was kept. A disk that is an old one, or has lost something, says nothing of what was there."""
-        is_doubtful = data.is_old or data.is_unknown or data.lost
-        for key, value in [*data.items(f"{HAD}{SEP}")]:
-            if is_doubtful or value not in (OWNED, BEFORE):
-                turn.keep_data(key, None)
-            else:
-                self._had[key.partition(SEP)[2]] = value
+        """With what was kept."""
+        self._whole.begin(turn, data)
         self.look_all(turn)
 
     # -- for the machine
 
     def is_whole(self, name: str) -> bool:
         """Whether a copy has every operation that was answered, by its owner or by this node."""
-        if self._host.owner_of(name) == self._me:
-            return self._had.get(name) == OWNED
-        return name in self._whole and self._whole[name] == self._host.naming_of(name)
+        is_mine = self._host.owner_of(name) == self._me
+        return self._whole.is_whole(name, self._host.naming_of(name), is_mine=is_mine)
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
@@ -294,6 +277,7 @@ class Comparing:
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._answers.check()
+        self._whole.check()
         must(len(self._runs) <= RUNS_MAX, "few copies are compared at a time")
         must(self._runs.keys() <= self._standings.keys(), "who is compared is known")
         for times in (self._times.retry, self._times.again):
@@ -307,7 +291,7 @@ class Comparing:
         is_alive = owner is not None and owner != self._me and host.is_alive(owner)
         copy = host.copy_of(name)
         if isinstance(copy, NoCopy):
-            self._keep_had(turn, name, None)
+            self._whole.forget(turn, name)
         elif copy is None and not (naming is not None and is_alive and host.begin_copy(turn, name)):
             self._forget(turn, name)
             return
@@ -318,13 +302,8 @@ class Comparing:
         self._standings[name] = standing
         if before is not None and before.is_named and not standing.is_named:
             self._clean.pop(name, None)  # what the owner has is not yet with those who are named now
-        had_all = name in self._had or name in self._whole
-        if self._whole.get(name) != naming:
-            self._whole.pop(name, None)
-        if owner == self._me:
-            self._keep_had(turn, name, OWNED)
-        elif had_all and name not in self._whole and owner is not None and (before is None or before.owner != owner):
-            self._keep_had(turn, name, BEFORE)
+        is_mine, is_others = owner == self._me, owner is not None and (before is None or before.owner != owner)
+        self._whole.see(turn, name, naming, is_mine=is_mine, is_others=is_others)
         self._end(turn, name)
         if self._clean.get(name, (owner,))[0] != owner:  # whoever owns it may be told what that one never hears
             del self._clean[name]
@@ -338,13 +317,12 @@ class Comparing:
         self._standings.pop(name, None)
         self._clean.pop(name, None)
         self._ended.pop(name, None)
-        self._whole.pop(name, None)
-        self._keep_had(turn, name, None)
+        self._whole.forget(turn, name)
 
     def _doubt(self, turn: ServiceTurn, name: str) -> None:
         """A follower may lack something: it compares its copy anew."""
         self._end(turn, name)
-        self._whole.pop(name, None)
+        self._whole.doubt(name)
         self._times.soon[name] = None
 
     def _end(self, turn: ServiceTurn, name: str) -> None:
@@ -352,19 +330,6 @@ class Comparing:
         if run is not None:
             self._ended[name] = turn.boot_ms
             turn.withdraw(ComparePurpose(name, run.number))
-
-    def _keep_had(self, turn: ServiceTurn, name: str, value: bytes | None) -> None:
-        if self._had.get(name) == value:
-            return
-        try:
-            turn.keep_data(f"{HAD}{SEP}{name}", value)
-        except RequestError as error:
-            turn.note("topic_whole_not_kept", topic=name, reason=str(error))
-            return
-        if value is None:
-            del self._had[name]
-        else:
-            self._had[name] = value
 
     def _go_on(self, turn: ServiceTurn) -> None:
         """Compare what is due."""
@@ -383,8 +348,7 @@ class Comparing:
         self._compare(turn, run, copy)
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
-        had_all = run.name in self._had or run.name in self._whole
-        ids, naming = tuple(sorted(copy.ids)), run.standing.naming
+        ids, had_all, naming = tuple(sorted(copy.ids)), self._whole.had_all(run.name), run.standing.naming
         body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming)
         self._ask(turn, run, pack(body))
 
@@ -471,15 +435,14 @@ class Comparing:
         else:
             self._times.later(self._times.again, name, now_ms + AGAIN_MS)
         if run.standing.naming is not None:
-            self._whole[name] = run.standing.naming
-            self._keep_had(turn, name, None)
+            self._whole.compared(turn, name, run.standing.naming)
         if run.is_stale or owner is None or run.start is None:
             self._times.soon[name] = None
             return
         is_new = self._clean.get(name) != (owner, run.start)
         self._clean[name] = owner, run.start
         if is_new and not run.standing.is_named:
-            self._keep_had(turn, name, None)
+            self._whole.forget(turn, name)
             self._host.let_go(turn, name)
 
 
