@@ -386,7 +386,7 @@ class Consuming:
         talk = self._talk
         talk.error = error
         if isinstance(error, StaleOpError) and error.known_op is not None and not isinstance(request, TopicGet):
-            self._take_op(error.known_op)
+            self._take_op(error.known_op, error)
         elif isinstance(error, NotFoundError):
             self._take_absence(request, error)
         elif isinstance(error, RequestError) and not isinstance(error, _NOT_NOW):
@@ -396,9 +396,11 @@ class Consuming:
                 self.phase = Phase.REPEATING  # this side may not know of it
             talk.later(now_ms)
 
-    def _take_op(self, known: int) -> None:
+    def _take_op(self, known: int, error: StaleOpError) -> None:
         """The servers know a higher operation."""
-        if self.phase is Phase.REPEATING:
+        if known >= OP_MAX:
+            self._end(error)
+        elif self.phase is Phase.REPEATING:
             self._talk.known_op = known
         else:
             self._write(ConsumerChange(min(max(known, self._state.op or 0) + 1, OP_MAX)))

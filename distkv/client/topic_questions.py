@@ -18,7 +18,7 @@ from distkv.errors import BadValueError, DecodeError, TooLargeError
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, read_flag, read_int, read_list, read_map, read_time
 from distkv.wire.topic_bodies import flat_map
-from distkv.wire.topic_fields import OP_MAX, read_counter, read_counters, read_name
+from distkv.wire.topic_fields import COUNTER_MAX, read_counter, read_counters, read_name
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicPutDone, TopicReply, TopicSubscribed
 from distkv.wire.topic_requests import COPIES_MAX, TopicGet, TopicPut
 from distkv.wire.values import pack_value
@@ -56,7 +56,7 @@ def consumer_question(request: ConsumerRequest) -> Question[TopicReply]:
 def _subscribed(reply: Fields) -> TopicReply:
     unknown = reply.get("unknown")
     known = None if unknown is None else flat_map(read_counters(unknown, "unknown"))
-    op, copies = read_int(reply, "op", OP_MAX), read_int(reply, "copies", COPIES_MAX)
+    op, copies = read_int(reply, "op", COUNTER_MAX), read_int(reply, "copies", COPIES_MAX)
     return TopicSubscribed(op, read_flag(reply, "changed"), copies, known)
 
 
@@ -68,7 +68,7 @@ def _put_done(reply: Fields) -> TopicReply:
 def _messages(reply: Fields) -> TopicReply:
     messages = tuple([_message(read_map(one, "messages")) for one in read_list(reply.get("messages"), "messages")])
     gone = flat_map(read_counters(reply["gone"], "gone")) if "gone" in reply else {}
-    return TopicMessages(messages, read_int(reply, "left", OP_MAX), gone)
+    return TopicMessages(messages, read_int(reply, "left", COUNTER_MAX), gone)
 
 
 def _message(item: Fields) -> TopicMessage:

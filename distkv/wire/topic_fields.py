@@ -19,7 +19,8 @@ from distkv.wire.fields import Fields, bad, read_list, read_map
 
 NAME_BYTES_MAX: Final = TOKEN_BYTES_MAX
 COUNTER_MAX: Final = 2**63 - 1
-OP_MAX: Final = 2**63 - 1
+OP_MAX: Final = 2**62
+"""Of what a client may say; nodes count on above it, up to `COUNTER_MAX`."""
 OF_NODES: Final = "~"
 """So begin the names of producers that nodes have themselves, for what is put without one."""
 PRODUCERS_MAX: Final = 10_000

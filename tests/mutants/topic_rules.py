@@ -12,6 +12,14 @@ DISK = ("tests/unit/core/test_topic_disk.py",)
 TOPIC_RULES = (
     # -- the state of a topic
     broken(
+        "op-above-all",
+        "a subscription gets a number that no row can have, so no follower takes the topic any more",
+        "core/topics/topic.py",
+        "known.op >= COUNTER_MAX:\n",
+        "known.op > COUNTER_MAX:\n",
+        *STATE,
+    ),
+    broken(
         "bases-united",
         "for equal operations what had come when it subscribed is intersected",
         "core/topics/join.py",

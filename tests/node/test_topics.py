@@ -164,7 +164,7 @@ BAD: list[tuple[str, dict[str, object]]] = [
     ("topic_put", {**LOG}),
     ("topic_get", {**READER, "done": [["p", 0]]}),
     ("topic_subscribe", {**READER, "had": {"p": [[3, 3]]}}),
-    ("topic_subscribe", {**READER, "op": 2**63}),
+    ("topic_subscribe", {**READER, "op": 2**62 + 1}),
     ("topic_set", {**LOG, "min_replicas": 0}),
     ("topic_drop", {**LOG, "subscriber": "reader", "producer": "p"}),
 ]

@@ -24,7 +24,7 @@ from distkv.errors import NotFoundError, TooLargeError
 from distkv.model.ranges import Ranges
 from distkv.wire.declared import pack
 from distkv.wire.topic_errors import StaleOpError, TakenError
-from distkv.wire.topic_fields import OF_NODES, RANGES_MAX
+from distkv.wire.topic_fields import COUNTER_MAX, OF_NODES, RANGES_MAX
 from distkv.wire.topic_replies import TopicMessage
 from distkv.wire.topic_rows import TOPIC, MessageRow, TopicRow, done_key, producer_key, read_key, subscriber_key
 
@@ -479,4 +479,9 @@ class Topic:
 
 
 def _next_op(known: TopicSubscriber | None, time: float) -> int:
+    if known is not None and known.op >= COUNTER_MAX:
+        raise TooLargeError(
+            f"the last change of this subscription has op {known.op}, and there is no higher one: drop the subscriber"
+            " with 'distkv client topic drop'"
+        )
     return max(0 if known is None else known.op + 1, int(time * 1000))

@@ -15,6 +15,7 @@ from distkv.errors import BusyError, DistkvError, NotFoundError, UnreachableErro
 from distkv.model.ranges import Ranges
 from distkv.wire.topic_bodies import flat_map
 from distkv.wire.topic_errors import AwayError, StaleOpError
+from distkv.wire.topic_fields import OP_MAX
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicReply, TopicSubscribed
 from distkv.wire.topic_requests import TopicGet, TopicSubscribe, TopicUnsubscribe
 
@@ -104,6 +105,15 @@ def test_new_subscription_is_above_what_servers_know() -> None:
     consumer.half.want()
     consumer.answer(NONE, StaleOpError("old").with_known_op(TIME_MS + 5))
     assert consumer.ask() == TopicSubscribe(0, "log", "bill", TIME_MS + 6, {})
+
+
+def test_subscription_above_which_there_is_no_number_is_refused_and_asked_for_no_more() -> None:
+    consumer = Consumer()
+    consumer.half.want()
+    error = StaleOpError("old").with_known_op(OP_MAX)
+    consumer.answer(NONE, error)
+    assert consumer.half.take_news() == [SubscriptionEnded(error)]
+    assert consumer.ask() is None
 
 
 def test_consumer_without_state_goes_on_with_the_subscription_that_is_there() -> None:

@@ -11,7 +11,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NotFoundError, TooLargeError
 from distkv.wire.topic_errors import StaleOpError, TakenError
-from distkv.wire.topic_fields import RANGES_MAX
+from distkv.wire.topic_fields import COUNTER_MAX, OP_MAX, RANGES_MAX
 from distkv.wire.topic_rows import message_key
 from distkv.wire.values import pack_value
 from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, op_of, put, ranges, value_of
@@ -180,6 +180,17 @@ def test_subscribe_with_the_op_of_an_unsubscribe_is_refused() -> None:
     topic.unsubscribe("c", 5, 1.0)
     with pytest.raises(StaleOpError):
         topic.subscribe("c", 5, None, 1.0)
+
+
+def test_op_above_which_a_client_may_say_none_leaves_room_for_those_of_nodes() -> None:
+    topic, disk = Disk().topic(), Disk()
+    topic.subscribe("c", OP_MAX, None, 1.0)
+    assert topic.unsubscribe("c", None, 1.0) == (OP_MAX + 1, True)
+    other = disk.topic()
+    other.subscribe("c", COUNTER_MAX, None, 1.0)
+    with pytest.raises(TooLargeError, match="drop the subscriber"):
+        other.unsubscribe("c", None, 1.0)
+    assert other.is_subscribed("c")
 
 
 def test_op_that_is_left_out_is_the_time_but_above_the_known_one() -> None:
