@@ -88,6 +88,8 @@ class Compare(Declared, array_like=True, tag=14):
     """Whether all that differed was exchanged."""
     naming: Annotated[int, Bounds(ge=0, le=TICK_MAX)] | None = None
     """By which number the entry names the asking one as a follower, as far as it sees; None: it does not."""
+    is_refused: bool = False
+    """Whether it could not take what the owner sent it in the last comparison."""
 
 
 class Exchange(Declared, array_like=True, tag=15):

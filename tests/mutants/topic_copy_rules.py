@@ -164,6 +164,14 @@ TOPIC_COPY_RULES = (
         f"{_COPYING}::test_follower_that_refuses_a_topic_is_to_be_replaced_and_is_not_whole",
     ),
     broken(
+        "refused-what-was-there",
+        "a follower without room for what is there is to be replaced",
+        "core/topics/comparing.py",
+        "            self._refused.add(name)\n",
+        "",
+        f"{_COMPARING}::test_follower_without_room_for_what_is_there_is_to_be_replaced",
+    ),
+    broken(
         "dropped-and-replaced",
         "a follower that knows of a drop first is no reason to write an entry",
         "core/topics/copying.py",

@@ -44,6 +44,9 @@ class OwnedCopies(Protocol):
     def naming_for(self, name: str, node: NodeName) -> int | None:
         """By which number the entry names a node as a follower of such a topic; None: it does not."""
 
+    def replace_follower(self, name: str, node: NodeName) -> None:
+        """As for `copying`."""
+
     def take_copy(
         self, turn: ServiceTurn, name: str, ids: Collection[str], rows: SentRows, sender: NodeName
     ) -> None:
@@ -81,6 +84,9 @@ class CompareAnswers:
             turn.answer_node(call, pack(NotCompared("this node is not the owner of a topic with these ids")))
         elif isinstance(question, Compare) and question.naming != self._host.naming_for(name, node):
             turn.answer_node(call, pack(NotCompared("the two nodes do not see the same entry yet")))
+        elif isinstance(question, Compare) and question.is_refused and self._copying.is_follower(name, node):
+            self._host.replace_follower(name, node)
+            turn.answer_node(call, pack(NotCompared("another node is to follow in the place of this one")))
         elif isinstance(question, Exchange):
             self._exchange(turn, call, question)
         elif question.is_last:

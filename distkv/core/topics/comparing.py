@@ -179,6 +179,8 @@ class Comparing:
         self._clean: Final = dict[str, tuple[NodeName, int]]()
         """Towards which owner, and which start of it, a copy is clean."""
         self._whole: Final = WholeCopies()
+        self._refused: Final = set[str]()
+        """Of which topics this node could not take what the owner sent; the owner is told with the next question."""
         self._ended: Final = dict[str, int]()
         """When each was compared last."""
         self._last = 0
@@ -317,6 +319,7 @@ class Comparing:
         self._standings.pop(name, None)
         self._clean.pop(name, None)
         self._ended.pop(name, None)
+        self._refused.discard(name)
         self._whole.forget(turn, name)
 
     def _doubt(self, turn: ServiceTurn, name: str) -> None:
@@ -349,7 +352,9 @@ class Comparing:
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
         ids, had_all, naming = tuple(sorted(copy.ids)), self._whole.had_all(run.name), run.standing.naming
-        body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming)
+        is_refused = run.name in self._refused
+        self._refused.discard(run.name)
+        body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming, is_refused)
         self._ask(turn, run, pack(body))
 
     def _ask(self, turn: ServiceTurn, run: _CopyRun, body: bytes) -> None:
@@ -413,6 +418,7 @@ class Comparing:
                 self._host.take_copy(turn, name, tuple(copy.ids), pairs_of(said.rows), owner)
         except (DecodeError, RequestError) as error:
             turn.note("topic_exchange_refused", topic=name, node=owner, reason=str(error))
+            self._refused.add(name)
             self._finish(turn, run, is_done=False)
             return
         run.theirs_after = said.rows[-1].key if said.more and said.rows else None

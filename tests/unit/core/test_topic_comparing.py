@@ -416,6 +416,20 @@ def test_follower_is_compared_with_once_a_second_at_the_most_when_it_lacks_somet
     assert 2 <= len([note for note in b.notes[before:] if note.id == "topic_copy_refused"]) <= 12
 
 
+def test_follower_without_room_for_what_is_there_is_to_be_replaced() -> None:
+    """TOPIC-9."""
+    fleet = _fleet((A, "one"), (A, "two"))
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    b.rows_max = 0
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert {*a.replaced} == {(T, B)}
+    fleet.name(T, A)
+    before = len(a.replaced)
+    fleet.pass_time(SOON_MS)
+    assert len(a.replaced) == before, "who follows no more has nothing to refuse"
+
+
 def test_answer_that_cannot_be_read_is_asked_for_again() -> None:
     fleet = _fleet((A, "one"), (B, "two"))
     fleet.nodes[A].is_paused = True
