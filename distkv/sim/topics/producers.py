@@ -23,7 +23,7 @@ from distkv.client.producing import (
     StreamRenamed,
 )
 from distkv.core.ready import ServiceResult
-from distkv.errors import BusyError, DistkvError, InternalError, RequestError, UnknownOutcomeError
+from distkv.errors import BusyError, DistkvError, InternalError, NotReadyError, RequestError, UnknownOutcomeError
 from distkv.sim.fleet import Fleet
 from distkv.sim.topics.connections import ClientLine
 from distkv.sim.topics.driven import PATIENCE_MS, DrivenClient
@@ -33,7 +33,8 @@ from distkv.wire.topic_replies import TopicPutDone
 from distkv.wire.topic_requests import TopicPut
 from distkv.wire.values import pack_value, unpack_value
 
-_UNCERTAIN: Final = (NoReplicasError, UnknownOutcomeError, InternalError)
+_UNCERTAIN: Final = (NoReplicasError, NotReadyError, UnknownOutcomeError, InternalError)
+"""Not ready is also what a node says that leaves the network, or begins anew, of puts that it had asked of others."""
 
 
 class ProducerClient(DrivenClient[ProducerState, TopicPut, ProducerChange, ProducerNews]):

@@ -8,9 +8,12 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.topics.settings import TOPICS
+from distkv.errors import NotReadyError
 from distkv.sim.draft import draw, seeds_with
 from distkv.sim.grammar import parse_script
 from distkv.sim.player import ScriptFailedError, play
+from distkv.sim.topics.producers import is_certain
+from distkv.wire.topic_errors import BacklogError
 
 HEAD = """
 settings topics=3 trees=yes seed=3
@@ -86,3 +89,8 @@ def test_topics_are_shown_with_their_copies() -> None:
 def test_seeds_with_topics_have_some() -> None:
     seed = next(seeds_with(TOPICS, 0))
     assert TOPICS in draw(seed).parts
+
+
+def test_put_that_a_node_refuses_because_it_is_not_ready_may_have_happened() -> None:
+    assert not is_certain(NotReadyError("b is leaving"))
+    assert is_certain(BacklogError("too much waits"))
