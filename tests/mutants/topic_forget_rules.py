@@ -9,6 +9,7 @@ DROPPING = "tests/unit/core/test_topic_dropping.py"
 LIMITS = "tests/unit/core/test_topic_limits.py"
 
 DOUBTS = "tests/unit/core/test_topic_doubts.py"
+UNKNOWN = "tests/scenarios/test_scenarios.py::test_scenario_gives_the_expected_trace[topic_unknown]"
 
 TOPIC_FORGET_RULES = (
     broken(
@@ -26,6 +27,14 @@ TOPIC_FORGET_RULES = (
         "            self._doubts.doubt()\n",
         "            self._doubts.answered(round.unclean)\n",
         DOUBTS,
+    ),
+    broken(
+        "end-of-what-others-may-know",
+        "that there is no subscription to end is said only when nobody else may know one",
+        "core/topics/serving.py",
+        "                if not topic.is_subscribed(request.subscriber):\n",
+        "                if False:\n",
+        UNKNOWN,
     ),
     broken(
         "who-may-begin-is-not-asked",

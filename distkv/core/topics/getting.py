@@ -1,8 +1,9 @@
-"""Gets that wait: for a message, for leases of the followers, or until this node has what other holders had.
+"""Requests that wait: gets for a message, for leases of the followers, or until this node has what other holders had;
+for that one without a number that ends a subscription, too.
 
 Knows: who waits in which topic, and until when.  Does not know what a topic has, nor who may be told it (`serving`).
 
-Invariant: a get is here at most once. It is tried again when something of its topic changes, and at its end.
+Invariant: a request is here at most once. It is tried again when something of its topic changes, and at its end.
 """
 
 from __future__ import annotations

@@ -79,10 +79,10 @@ class Serving:
         try:
             if isinstance(request, TopicPut):
                 self._put(turn, asked, request)
-            elif isinstance(request, TopicGet):
-                self._try_get(turn, asked)
-            elif isinstance(request, TopicSubscribe | TopicUnsubscribe):
+            elif isinstance(request, TopicSubscribe):
                 self._subscribe(turn, asked, request)
+            elif isinstance(request, TopicGet | TopicUnsubscribe):
+                self._try_again(turn, asked)
             else:
                 raise TypeError(f"{request} is no operation on a topic")
         except RequestError as error:
@@ -97,7 +97,7 @@ class Serving:
     def look_again(self, turn: ServiceTurn, name: str) -> None:
         """Something of a topic has changed: messages, leases, or who has it."""
         for asked in self._getting.take(name):
-            self._try_get(turn, asked)
+            self._try_again(turn, asked)
 
     def look_at_all(self, turn: ServiceTurn) -> None:
         """Leases may have come."""
@@ -107,7 +107,7 @@ class Serving:
     def pass_time(self, turn: ServiceTurn) -> None:
         """Those whose time is over."""
         for _, asked in self._getting.take_due(turn.boot_ms):
-            self._try_get(turn, asked)
+            self._try_again(turn, asked)
 
     def wake_ms(self) -> int | None:
         return self._getting.wake_ms()
@@ -185,24 +185,39 @@ class Serving:
         )
         self._done.append(Parked(put.topic, asked, TopicPutDone(producer, counter, not is_new, 1)))
 
-    def _subscribe(self, turn: ServiceTurn, asked: TopicAsked, request: TopicSubscribe | TopicUnsubscribe) -> None:
+    def _subscribe(self, turn: ServiceTurn, asked: TopicAsked, request: TopicSubscribe) -> None:
         self._topics.check_room(turn, ROW_BYTES)
         topic = self._topic(turn, request.topic)
-        if isinstance(request, TopicSubscribe):
-            op, is_changed = topic.subscribe(request.subscriber, request.op, request.had, turn.wall)
-            if self._lacks(request.topic):
-                topic.take_here(request.subscriber)
-            unknown = None if request.had is None else flat_map(topic.unknown(request.subscriber, request.had))
-        else:
-            if request.op is None:
-                self._check_knowable(topic, request.subscriber)
-            (op, is_changed), unknown = topic.unsubscribe(request.subscriber, request.op, turn.wall), None
+        op, is_changed = topic.subscribe(request.subscriber, request.op, request.had, turn.wall)
+        if self._lacks(request.topic):
+            topic.take_here(request.subscriber)
+        unknown = None if request.had is None else flat_map(topic.unknown(request.subscriber, request.had))
         self._done.append(Parked(request.topic, asked, TopicSubscribed(op, is_changed, 1, unknown)))
 
-    def _try_get(self, turn: ServiceTurn, asked: TopicAsked) -> None:
-        """Answer a get now, or let it wait."""
+    def _unsubscribe(self, turn: ServiceTurn, asked: TopicAsked, request: TopicUnsubscribe) -> None:
+        self._topics.check_room(turn, ROW_BYTES)
+        topic = self._topic(turn, request.topic)
+        if request.op is None:
+            until_ms = asked.asked_ms + AWAY_MS
+            try:
+                self._check_knowable(topic, request.subscriber)
+                if not topic.is_subscribed(request.subscriber):
+                    self._check_nobody_knows(turn, asked, request)
+            except AwayError:
+                if until_ms <= turn.boot_ms:
+                    raise
+                self._getting.wait(request.topic, asked, until_ms)
+                return
+        op, is_changed = topic.unsubscribe(request.subscriber, request.op, turn.wall)
+        self._done.append(Parked(request.topic, asked, TopicSubscribed(op, is_changed, 1, None)))
+
+    def _try_again(self, turn: ServiceTurn, asked: TopicAsked) -> None:
+        """Answer what can wait now, or let it wait."""
         try:
-            self._answer_get(turn, asked)
+            if isinstance(asked.request, TopicUnsubscribe):
+                self._unsubscribe(turn, asked, asked.request)
+            else:
+                self._answer_get(turn, asked)
         except RequestError as error:
             answer(turn, asked, error)
 
@@ -281,17 +296,17 @@ class Serving:
             raise NotFoundError(f"{subscriber} is not subscribed to {get.topic}: {why}")
         return topic
 
-    def _check_nobody_knows(self, turn: ServiceTurn, asked: TopicAsked, get: TopicGet) -> None:
-        """Whether all nodes that keep topics have said, since a get came, that they know no subscribers but those that
-        are known here.
+    def _check_nobody_knows(self, turn: ServiceTurn, asked: TopicAsked, request: TopicGet | TopicUnsubscribe) -> None:
+        """Whether all nodes that may keep topics have said, since a request came, that they know no subscribers
+        but those that are known here.
 
         Raises:
             AwayError: one of them may know others, or did not answer yet.
         """
-        nodes = self._forgetting.who_may_know(turn, get.topic, asked.asked_ms)
+        nodes = self._forgetting.who_may_know(turn, request.topic, asked.asked_ms)
         if nodes != ():
             names = "other nodes" if nodes is None else ", ".join(nodes)
-            says = f"whether {get.subscriber} is subscribed to {get.topic} may be known to {names}"
+            says = f"whether {request.subscriber} is subscribed to {request.topic} may be known to {names}"
             raise AwayError(f"{says}: ask again when they are up")
 
     def _check_leases(self, name: str, now_ms: int) -> None:
