@@ -77,7 +77,11 @@ class NodeFooting:
         return {name: one.life for name, one in self._node.store.registry.nodes.items()}
 
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
-        return frozenset(self._node.recovery.alive(names, now_ms))
+        recovery, tree = self._node.recovery, self._tree
+        found = set(recovery.alive(names, now_ms))
+        others = (name for name in names if name not in found)
+        found.update(name for name in others if recovery.has_returned(name, tree.announced_ms(name)))
+        return frozenset(found)
 
     def tell_all(self, service: str, body: bytes) -> None:
         self._tree.say(service, body)

@@ -138,6 +138,13 @@ class Recovery:
             )
         ]
 
+    def has_returned(self, name: NodeName, said_ms: int | None) -> bool:
+        """Whether a member said something, perhaps to others, after it did not answer this node."""
+        peer = self.peers.get(name)
+        if peer is None or not peer.is_member or said_ms is None:
+            return False
+        return peer.failed_ms is None or said_ms > peer.failed_ms
+
     def has_spoken(self, name: NodeName, now_ms: int) -> bool:
         """Whether a node said something lately, whatever the transport believes of it."""
         peer = self.peers.get(name)

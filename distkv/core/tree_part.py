@@ -75,6 +75,10 @@ class TreePart:
         """What each node in the tree said last of itself."""
         return {} if self.tree is None else self.tree.announced
 
+    def announced_ms(self, name: NodeName) -> int | None:
+        """When a node did that last, by the monotonic clock; None: not lately."""
+        return None if self.tree is None else self.tree.broadcast.voices.heard_ms(name)
+
     def frames(self, service: str) -> FrameNumbers:
         """Of each origin the last frame of a service that came, or is gone."""
         return {} if self.tree is None else self.tree.broadcast.have(service)

@@ -58,7 +58,7 @@ class Footing(Protocol):
         """Who does, each with its life."""
 
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
-        """Those of some nodes that seem alive."""
+        """Those of some nodes that seem alive (ALIVE-1)."""
 
     def tell_all(self, service: str, body: bytes) -> None:
         """Tell a service of all other nodes something, over the server tree."""

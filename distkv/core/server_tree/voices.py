@@ -94,6 +94,10 @@ class Voices:
         """This is what it says."""
         self.announced[name], self._heard_ms[name] = what, now_ms
 
+    def heard_ms(self, name: NodeName) -> int | None:
+        """When a node announced itself last; None: not lately."""
+        return self._heard_ms.get(name)
+
     def forget_silent(self, now_ms: int) -> dict[NodeName, Iterable[str]]:
         """Whoever says nothing any more is not there; of which services each of them said something."""
         gone = [name for name, ms in self._heard_ms.items() if now_ms - ms > self.silent_ms]

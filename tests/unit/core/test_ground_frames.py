@@ -13,9 +13,10 @@ from random import Random
 from distkv.core.client_writes import CoreInput
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTold, NodeMeasured, Say, TreeInput, TreeTurn
 from distkv.core.ground.frames import Announced, Heard, Lacked, Origin
-from distkv.core.ready import NodeTold, Ready, Wake
+from distkv.core.ready import Ask, MembersSeen, NodeTold, PeerDone, Ready, TransportGap, Wake
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.settings import TreeSettings
+from distkv.errors import PeerError
 from distkv.wire.announcing import (
     ANNOUNCE,
     FENCES,
@@ -234,3 +235,25 @@ def test_tree_that_fails_leaves_nobody_announced() -> None:
     assert child.step(asked(1, shout=b"x")) == [], "nobody hears it, and nothing fails"
     child.step(NodeTold(B, 7, ECHO, b"ask 1"))
     assert child.replica.failed_services == {"tree"}
+
+
+# -- who seems alive
+
+
+def test_member_that_did_not_answer_seems_alive_when_it_announces_itself_again() -> None:
+    """ALIVE-1."""
+    child = Child()
+    child.announces(1, {})
+    child.step(MembersSeen({"a": "a:1", "b": "b:1"}))
+    child.step(TransportGap())  # so it asks for what others have
+    child.now_ms += ANNOUNCE_MS
+    (ask,) = [one for one in step(child.replica, Wake(), child.now_ms).messages if isinstance(one, Ask)]
+    child.step(PeerDone(ask.id, PeerError("nobody answers")))
+    child.step(Wake(), 2000)
+    assert child.echo.ground.nodes.alive == frozenset()
+    child.announces(2, {})
+    child.step(Wake(), 2000)
+    assert child.echo.ground.nodes.alive == {B}
+    child.step(MembersSeen({"a": "a:1"}))
+    child.step(Wake(), 2000)
+    assert child.echo.ground.nodes.alive == frozenset()
