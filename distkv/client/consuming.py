@@ -392,9 +392,17 @@ class Consuming:
         elif isinstance(error, RequestError) and not isinstance(error, _NOT_NOW):
             self._end(error)
         else:
-            if isinstance(error, AwayError) and isinstance(request, TopicGet) and self._state.is_subscribed:
-                self.phase = Phase.REPEATING  # this side may not know of it
+            if isinstance(error, AwayError) and isinstance(request, TopicGet):
+                self._take_doubt()
             talk.later(now_ms)
+
+    def _take_doubt(self) -> None:
+        """This side may not know the subscription. A new one is only for who asks for it: should there be an older one,
+        which its state does not know, it ends."""
+        if self._state.is_subscribed:
+            self.phase = Phase.REPEATING
+        elif self._wish.begins:
+            self._new_op(Phase.SUBSCRIBING)
 
     def _take_op(self, known: int, error: StaleOpError) -> None:
         """The servers know a higher operation."""

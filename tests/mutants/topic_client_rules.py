@@ -106,6 +106,14 @@ TOPIC_CLIENT_RULES = (
         *CONSUMING,
     ),
     broken(
+        "doubt-is-a-new-subscription",
+        "while nodes are away who may know of a subscription, a new one is only for who asks for it",
+        "client/consuming.py",
+        "        elif self._wish.begins:\n            self._new_op(Phase.SUBSCRIBING)\n",
+        "        else:\n            self._new_op(Phase.SUBSCRIBING)\n",
+        *CONSUMING,
+    ),
+    broken(
         "older-consumer-writes-on",
         "in a user's own database the consumer that began last is the one that writes",
         "client/topic_state.py",

@@ -271,6 +271,21 @@ def test_subscription_is_repeated_where_its_holders_are_away() -> None:
     assert consumer.half.next_message() == message(4)
 
 
+def test_new_subscription_that_is_asked_for_begins_where_nodes_are_away() -> None:
+    consumer = Consumer()
+    consumer.half.subscribe()
+    (_, begun) = consumer.answer(AwayError("b is away"), TopicSubscribed(TIME_MS, True, 1, {}))
+    assert begun == TopicSubscribe(0, "log", "bill", TIME_MS, {})
+    assert consumer.state == ConsumerState(TIME_MS, True, {})
+
+
+def test_consumer_that_only_wants_messages_does_not_subscribe_while_nodes_are_away() -> None:
+    consumer = Consumer()
+    consumer.half.want()
+    asked = consumer.answer(AwayError("b is away"), AwayError("b is away"))
+    assert {type(request) for request in asked} == {TopicGet}
+
+
 def test_newer_operation_of_somebody_else_is_taken_over() -> None:
     consumer = Consumer(ConsumerState(7, True, {}))
     consumer.half.want()
