@@ -276,6 +276,14 @@ TOPIC_COPY_RULES = (
         f"{_COMPARING}::test_follower_that_slept_is_not_whole_before_it_compared",
     ),
     broken(
+        "asked-before-it-is-awake",
+        "a node that slept sees that before it does what is asked",
+        "core/topics/node.py",
+        "            self._pass_time(turn)\n            self._asked_by_client(turn, what.id, what.request)\n",
+        "            self._asked_by_client(turn, what.id, what.request)\n            self._pass_time(turn)\n",
+        "tests/unit/core/test_topic_node.py",
+    ),
+    broken(
         "promise-and-asleep",
         "who gave a promise sees when it sleeps",
         "core/topics/leases.py",
