@@ -26,9 +26,10 @@ from distkv.client.node_questions import ping
 from distkv.client.outages import SILENCE_S, Begun, Watched
 from distkv.client.pages import Item, Pages
 from distkv.client.protocol import Backoff, Call, read_answer
-from distkv.client.questions import Answer, Question, Repeat
+from distkv.client.questions import Answer, Question, Repeat, look_s
 from distkv.client.turns import CallTurn, CallTurns
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
+from distkv.wire.fields import Fields
 from distkv.wire.replies import Hello
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class SharedConnection:
         self._reply_s: Final = reply_s
         self._each_s: Final = reply_s / max(1, len(self._addresses))
         """So long one node may be silent where another one may be asked instead."""
+        self._look_s: Final = look_s(self._each_s) if reconnect and len(self._addresses) > 1 else None
         self._reconnect: Final = reconnect
         self._backoff: Final = Backoff.within(reply_s)
         self._why = ""  # no node answered when one was looked for last
@@ -171,7 +173,7 @@ class SharedConnection:
             try:
                 connection = self._connected(deadline)
                 call.begin(connection.hello.node)
-                answer = connection.ask(call.question, self._until(call.question, deadline))
+                answer = self._ask_at(connection, call.question, deadline)
             except ConnectionLostError:
                 raise
             except UnreachableError as error:
@@ -182,6 +184,12 @@ class SharedConnection:
             else:
                 self._backoff.reset()
                 return call.conclude(answer)
+
+    def _ask_at(self, connection: Connection, question: Question[Answer], deadline: float) -> Fields | DistkvError:
+        until = self._until(question, deadline)
+        if question.looks and self._look_s is not None:
+            return connection.ask_looking(question, until, self._look_s)
+        return connection.ask(question, until)
 
     def _until(self, question: Question[Answer], deadline: float) -> float:
         """Until when this node may take: who reads leaves time for the others."""

@@ -166,6 +166,28 @@ class Connection:
             if self._conversation.failure is not None:
                 self.close()
 
+    def ask_looking(self, question: Question[Answer], deadline: float, look_s: float) -> Fields | DistkvError:
+        """As `ask`. While nothing comes the server is asked for a sign of life, which it has `look_s` to give."""
+        deadline = self.begin(question, deadline)
+        sign: Question[None] | None = None
+        try:
+            while True:
+                while not self._arrival.poll(1000 * max(0.0, min(look_s, deadline - time.monotonic()))):
+                    if sign is not None or time.monotonic() >= deadline:
+                        raise failures.silent(self.name)
+                    sign = node_questions.ping()
+                    self._send(self._conversation.ask(sign, sign), deadline)
+                sign = None
+                for answered in self._receive(deadline):
+                    if answered.asker is question and answered.answer is not None:
+                        return answered.answer
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if self._conversation.failure is not None:
+                self.close()
+
     def send(self, question: Question[Answer], asker: object) -> None:
         """Send one of several questions at a time; `take` gives their replies, as they come, together with the askers.
 

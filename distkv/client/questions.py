@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import attrs
 
@@ -52,6 +52,9 @@ from distkv.wire.values import pack_value
 _NO_WISHES = (False, False, None, None, None, None, False)
 """Of a write: new, idem, head, previous, ttl, fence and refence."""
 
+LOOK_S: Final = 2.0
+"""A node that has said nothing for so long is asked for a sign of life, and has as long to give one: see `look_s`."""
+
 Answer = TypeVar("Answer")
 Result = TypeVar("Result", covariant=True)
 
@@ -80,6 +83,13 @@ class Question(Generic[Answer]):
     """Whether the start of a long result is read like an item."""
     wait_s: float = 0.0
     """How long the node may wait on purpose before it replies."""
+    looks: bool = False
+    """Whether a node whose answer takes long is asked for a sign of life, so that one that froze is left soon."""
+
+
+def look_s(each_s: float) -> float:
+    """The same, of who waits for one node no longer than `each_s`."""
+    return min(LOOK_S, each_s / 3)
 
 
 def question_of(

@@ -25,7 +25,8 @@ from distkv.client import failures
 from distkv.client.addresses import Address
 from distkv.client.async_stream import RECEIVE_BYTES, GreetedStream, close, open_first
 from distkv.client.event_loop import Sleeper, attend, home_loop, plain_socket
-from distkv.client.questions import Answer, Question
+from distkv.client.node_questions import ping
+from distkv.client.questions import Answer, Question, look_s
 from distkv.client.side_tasks import side_tasks
 from distkv.errors import DistkvError, PeerError, UnreachableError
 from distkv.wire.fields import Fields
@@ -41,7 +42,7 @@ async def open_line(
     """
     greeted: GreetedStream[Waiter] = await open_first(addresses, connect_s)
     try:
-        return SharedLine(greeted, room, patience_s)
+        return SharedLine(greeted, room, patience_s, look_s(patience_s) if len(addresses) > 1 else None)
     except OSError as error:  # there is no descriptor left
         await close(greeted.stream)
         raise failures.unanswered(greeted.name, error) from None
@@ -50,12 +51,14 @@ async def open_line(
 class Waiter:
     """A task that waits for its answer."""
 
-    __slots__ = ("answer", "deadline", "is_late", "line", "sleeper")
+    __slots__ = ("answer", "deadline", "is_late", "line", "looks", "sleeper")
 
-    def __init__(self, line: SharedLine, sleeper: Sleeper, deadline: float) -> None:
+    def __init__(self, line: SharedLine, sleeper: Sleeper, deadline: float, *, looks: bool) -> None:
         self.line: Final = line
         self.sleeper: Final = sleeper
         self.deadline: Final = deadline
+        self.looks: Final = looks
+        """As that of the question."""
         self.answer: Fields | DistkvError | None = None
         """None when it is woken: the line broke, or its time is over."""
         self.is_late = False
@@ -75,13 +78,19 @@ class Waiter:
 class SharedLine:
     """A connection that many tasks share, until it breaks."""
 
-    def __init__(self, greeted: GreetedStream[Waiter], room: anyio.Semaphore, patience_s: float) -> None:
-        """Each answer makes `room`; nobody waits less than `patience_s` for one."""
+    def __init__(
+        self, greeted: GreetedStream[Waiter], room: anyio.Semaphore, patience_s: float, each_look_s: float | None
+    ) -> None:
+        """Each answer makes `room`; nobody waits less than `patience_s` for one. `each_look_s`: so long a server may
+        give no sign of life, when asked for one; None: it is never asked, for there is no other one."""
         self.greeted: Final = greeted
         self.failure = failures.ended(greeted.name)
         """Why it broke."""
         self._room: Final = room
-        self._patience_s: Final = patience_s
+        self._patience_s: Final = patience_s if each_look_s is None else each_look_s
+        self._look_s: Final = each_look_s
+        self._is_heard = False  # since the last look
+        self._sign: Waiter | None = None  # what is asked for a sign of life
         self._conversation: Final = greeted.conversation
         self._loop: Final = home_loop()
         self._socket: Final[socket.socket] = plain_socket(greeted.stream)
@@ -102,7 +111,7 @@ class SharedLine:
         """Send a question, or leave it to be sent soon. Its answer or the break wakes the waiter, or the deadline."""
         conversation = self._conversation
         is_alone = not (self._is_burst or conversation.open_count or self._outgoing or self._rest)
-        waiter = Waiter(self, self._loop.new_sleeper(), deadline)
+        waiter = Waiter(self, self._loop.new_sleeper(), deadline, looks=question.looks)
         data = conversation.ask(question, waiter)
         if is_alone:
             data = data[self._send(data) :]
@@ -164,6 +173,7 @@ class SharedLine:
         if not data:
             self.stop(failures.closed(self.greeted.name))
             return
+        self._is_heard = True
         found = self._conversation.feed(data)
         self._is_burst = len(found) > 1
         for answered in found:
@@ -192,6 +202,21 @@ class SharedLine:
                 if self._rest:
                     await anyio.wait_writable(self._socket)
 
+    def _look(self) -> None:
+        """Some time went by: does the server live? Only who would ask another one has it asked for a sign of life."""
+        sign, self._sign = self._sign, None
+        is_heard, self._is_heard = self._is_heard, False
+        if is_heard or self._look_s is None:
+            return
+        now = self._loop.clock()
+        if sign is not None and sign.deadline <= now:
+            self.stop(failures.silent(self.greeted.name))
+        elif sign is not None:
+            self._sign = sign
+        elif any(waiter.looks for waiter in self._conversation.waiting()) and self._room.value:
+            self._room.acquire_nowait()
+            self._sign = self.ask(ping(), now + self._look_s)
+
     async def _watch_times(self) -> None:
         """Wake those whose time is over.
 
@@ -206,5 +231,6 @@ class SharedLine:
                         waiter.give_up()
                 wakes_at = (waiter.deadline for waiter in waiters if waiter.deadline > now)
                 await anyio.sleep(min([now + self._patience_s, *wakes_at]) - now)
+                self._look()
             self._is_timed = False
             self._has_waiters = anyio.Event()

@@ -31,7 +31,7 @@ class PutQuestion:
     def __init__(self, put: TopicPut) -> None:
         self._put: Final = put
         self._sent = 0
-        self.question: Final[Question[TopicReply]] = Question(self._encode, _put_done, Repeat.ANYWHERE)
+        self.question: Final[Question[TopicReply]] = Question(self._encode, _put_done, Repeat.ANYWHERE, looks=True)
 
     @property
     def is_repeated(self) -> bool:
@@ -47,7 +47,9 @@ def consumer_question(request: ConsumerRequest) -> Question[TopicReply]:
     cannot take place twice."""
     wait_s = request.wait_s if isinstance(request, TopicGet) else 0.0
     read = _messages if isinstance(request, TopicGet) else _subscribed
-    return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read, Repeat.ANYWHERE, wait_s=wait_s)
+    return Question(
+        lambda seq: encode_request(attrs.evolve(request, seq=seq)), read, Repeat.ANYWHERE, wait_s=wait_s, looks=True
+    )
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
