@@ -29,6 +29,8 @@ class EchoAsk(ServiceRequest):
     seq: int
     node: str
     text: str
+    early: bool = False
+    """Whether the question may leave before the disk has what it follows from."""
 
 
 @lean_value
@@ -110,6 +112,8 @@ class EchoNote(ServiceRequest):
     text: str
     is_once: bool = False
     """Whether it must not be noted twice."""
+    has_effects: bool = False
+    """Whether whoever waits in vain is told that it may be noted."""
 
 
 @lean_value
@@ -221,14 +225,14 @@ def _reply_fields(
 FORM: Final = ServiceForm(
     "echo",
     (
-        declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT}, ReplyForm.LATER),
+        declared("echo_ask", EchoAsk, {"node": NODE, "text": _TEXT, "early": FLAG}, ReplyForm.LATER),
         declared("echo_name", EchoName, {"name": _TEXT, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_hold", EchoHold, {"token": _TEXT}, ReplyForm.LATER),
         declared("echo_seal", EchoSeal, {"text": _TEXT}, ReplyForm.LATER),
         declared("echo_shout", EchoShout, {"text": _TEXT, "times": COUNT_FROM_1}, ReplyForm.LATER),
         declared("echo_keep", EchoKeep, {"name": _KEY, "text": _TEXT}, ReplyForm.LATER),
         declared("echo_rows", EchoRows, {"prefix": _KEY, "make_good": FLAG}, ReplyForm.LATER),
-        declared("echo_note", EchoNote, {"name": _TEXT, "text": _TEXT, "once": FLAG}, ReplyForm.LATER),
+        declared("echo_note", EchoNote, {"name": _TEXT, "text": _TEXT, "once": FLAG, "effects": FLAG}, ReplyForm.LATER),
         declared("echo_list", EchoList, {"limit": whole_number(1000, 1), "after": _TEXT}, ReplyForm.LATER),
         declared("echo_notes", EchoNotes, form=ReplyForm.OPEN),
         declared("echo_watch", EchoWatch, form=ReplyForm.OPEN),

@@ -7,6 +7,7 @@ Knows: the echo.  Does not know other services.
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from itertools import islice
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from distkv import mount
 from distkv.core.client_writes import LocalSet
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
-from distkv.errors import BadValueError, InternalError, SettingsError
+from distkv.errors import BadValueError, InternalError, NotReadyError, RequestError, SettingsError, UnknownOutcomeError
 from distkv.model.path import Path
 from distkv.sim.actions import ServiceAction
 from distkv.sim.draft import draw, seeds_with
@@ -26,13 +27,28 @@ from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.run import Verdict, run
 from distkv.sim.verbs import command_of
 from distkv.storage.memory import MemoryDisk
+from distkv.wire.declared import pack
+from distkv.wire.message import SlotRecord
 from distkv.wire.value_requests import SetValue
 from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, Echo, sealed
+from tests.proof.core.echo.noting import NoteBody
 from tests.proof.sim.echo.crowd import EchoNodes
+from tests.proof.sim.echo.holds import FencesAreHeld
+from tests.proof.sim.echo.names import NamesAreKnown
 from tests.proof.sim.echo.notes import NotesAreKept
 from tests.proof.sim.echo.rule import EchoIsTrue, FieldsAreSeen, RowsStay, ShoutsAreTold
-from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoKeep, EchoSeal
+from tests.proof.wire.echo import (
+    EchoAsk,
+    EchoChanged,
+    EchoHeard,
+    EchoHold,
+    EchoKeep,
+    EchoNamed,
+    EchoNote,
+    EchoSeal,
+    EchoWatch,
+)
 
 NAMES = ("a", "b", "c")
 
@@ -194,6 +210,72 @@ def test_seeds_have_notes_that_are_kept_and_watches_that_know_them() -> None:
     assert len(rule.noted) > 10
     assert rule.listed
     assert rule.known_count
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seeds_have_hidden_names_and_seals_and_their_rules_are_kept() -> None:
+    true, names = EchoIsTrue(), NamesAreKnown()
+    (seed,) = islice(seeds_with(ECHO, 2010), 1)
+    outcome = run(draw(seed, {"tokens", "topics"}), observers=[true, names])
+    assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
+    assert true.sealed_count > 3
+    assert names.secret_count
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_seeds_with_tokens_have_entries_under_fences_and_their_rule_is_kept() -> None:
+    fences = FencesAreHeld()
+    (seed,) = islice(seeds_with(ECHO, 16), 1)
+    outcome = run(draw(seed, {"topics"}), observers=[fences])
+    assert (outcome.verdict is not Verdict.FAILED, outcome.what) == (True, outcome.what)
+    assert fences.held_count > 3
+
+
+def test_fence_that_two_are_answered_breaks_the_rule() -> None:
+    rule = FencesAreHeld()
+    process = fleet_of(rule).hosts["a"].process
+    assert process is not None
+    for id in (1, 2):
+        rule.stepped(process, ServiceAsked(ECHO, id, EchoHold(1, "t")), Ready())
+    rule.stepped(process, None, Ready(answers=[Answer(1, EchoHeard("t:1.1"))]))
+    with pytest.raises(BrokenRuleError, match="which another one had"):
+        rule.stepped(process, None, Ready(answers=[Answer(2, EchoHeard("t:1.1"))]))
+
+
+def test_entry_below_the_fence_that_was_answered_breaks_the_rule() -> None:
+    rule = FencesAreHeld()
+    fleet = fleet_of(rule)
+    process = fleet.hosts["a"].process
+    assert process is not None
+    rule.stepped(process, ServiceAsked(ECHO, 1, EchoHold(1, "t")), Ready())
+    rule.stepped(process, None, Ready(answers=[Answer(1, EchoHeard("t:1.1"))]))
+    with pytest.raises(BrokenRuleError, match="has None of t, and t"):
+        rule.settled(fleet)
+
+
+def test_name_that_a_watch_does_not_know_breaks_the_rule() -> None:
+    rule = NamesAreKnown()
+    fleet = fleet_of(rule)
+    process = fleet.hosts["a"].process
+    assert process is not None
+    rule.stepped(process, ServiceAsked(ECHO, 1, EchoWatch(1)), Ready())
+    rule.stepped(process, None, Ready(answers=[Answer(1, EchoChanged((EchoNamed("secret-x", "y"),)), is_last=False)]))
+    with pytest.raises(BrokenRuleError, match="its client knows"):
+        rule.settled(fleet)
+
+
+@pytest.mark.parametrize(("error", "is_broken"), [(NotReadyError, True), (UnknownOutcomeError, False)])
+def test_note_that_was_refused_and_is_written_down_breaks_the_rule_unless_that_says_so(
+    error: type[RequestError], is_broken: bool
+) -> None:
+    rule = NotesAreKept()
+    process = fleet_of(rule).hosts["a"].process
+    assert process is not None
+    rule.stepped(process, ServiceAsked(ECHO, 1, EchoNote(1, "x", "text", has_effects=True)), Ready())
+    rule.stepped(process, None, Ready(answers=[Answer(1, error("no"))]))
+    written = Ready(records=[SlotRecord(ECHO, "note x", pack(NoteBody("x", "text")))])
+    with pytest.raises(BrokenRuleError, match="was refused") if is_broken else nullcontext():
+        rule.stepped(process, None, written)
 
 
 @pytest.mark.usefixtures("_mounted")

@@ -53,8 +53,8 @@ def granted(turn: ServiceTurn, holding: Holding, session: str, what: Replied) ->
     """The token is held, or not; then the session is over."""
     if isinstance(what.reply, TokenGranted):
         fence = Fence(0, what.reply.epoch, what.reply.counter, holding.token)
-        turn.write(holding.token, pack_value(holding.token), holding, fence)
         holding = attrs.evolve(holding, fence=str(fence))
+        turn.write(holding.token, pack_value(holding.fence), holding, fence)
     elif isinstance(what.reply, DistkvError):
         turn.answer(holding.id, what.reply)
     turn.ask(TOKENS, TokenClose(0, session), holding)

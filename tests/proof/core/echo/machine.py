@@ -130,8 +130,9 @@ class Echo:
                     turn.tell_all(b"%d %s" % (self.shouts, text.encode()))
                 turn.announce({"shouts": self.shouts})
                 turn.answer(id, EchoHeard(text))
-            case ServiceAsked(id=id, request=EchoAsk(node=name, text=text)):
-                turn.ask_node(NodeName(name), text.encode(), ("text", id), patience_ms=PATIENCE_MS)
+            case ServiceAsked(id=id, request=EchoAsk(node=name, text=text, early=is_early)):
+                purpose, body = ("text", id), text.encode()
+                turn.ask_node(NodeName(name), body, purpose, patience_ms=PATIENCE_MS, waits=not is_early)
             case ServiceAsked(id=id, request=EchoName(name=name, text=text)):
                 key = entry_key(*name.split(" ", 1))
                 self._named.setdefault(key, []).append(id)
@@ -226,7 +227,7 @@ class Echo:
             case EntryChanged(key=key):
                 name = " ".join(key_names(key))
                 for id in self._named.pop(key, ()):
-                    turn.answer(id, EchoNamed(name, self._names().get(name)))
+                    turn.answer(id, EchoNamed(name, self.names().get(name)))
                 for id in list(self._can_take):
                     self._tell_watch(turn, id)
             case Heard() | Lacked():
@@ -262,7 +263,7 @@ class Echo:
 
     # -- inside
 
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """All names, and their texts."""
         assert self.ground is not None
         entries = self.ground.entries
@@ -277,7 +278,7 @@ class Echo:
         return EchoKept(rows, tuple(sorted(data.lost)), data.is_unknown, data.is_old)
 
     def _tell_watch(self, turn: ServiceTurn, id: int, *, is_first: bool = False) -> None:
-        before, now = self._watches[id], self._names()
+        before, now = self._watches[id], self.names()
         names = [name for name in sorted({**before, **now}) if before.get(name) != now.get(name)]
         changed = [EchoNamed(name, now.get(name)) for name in names]
         if changed or is_first:

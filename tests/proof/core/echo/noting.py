@@ -93,7 +93,7 @@ class EchoNoting:
         match what:
             case ServiceAsked(id=id, request=EchoNote() as note):
                 body = pack(NoteBody(note.name, note.text))
-                self.routes.ask(turn, id, note, body, is_once=note.is_once)
+                self.routes.ask(turn, id, note, body, is_once=note.is_once, has_effects=note.has_effects)
             case ServiceAsked(id=id, request=EchoList(limit=limit, after=after) as request):
                 self.routes.ask_list(turn, id, request, "", after, limit)
             case ServiceAsked(id=id, request=EchoNotes() as request):

@@ -23,6 +23,26 @@ class AskEcho(ServiceAction):
     node: str
     other: str
     text: str
+    is_early: bool = False
+    """Whether the question does not wait for the disk."""
+
+
+@attrs.frozen
+class SealEcho(ServiceAction):
+    """A client has a node seal a text."""
+
+    service = ECHO
+    node: str
+    text: str
+
+
+@attrs.frozen
+class HoldEcho(ServiceAction):
+    """A client has a node write an entry under the fence of a token."""
+
+    service = ECHO
+    node: str
+    token: str
 
 
 @attrs.frozen
@@ -67,6 +87,8 @@ class NoteEcho(ServiceAction):
     """Whether it must not be noted twice."""
     leaves: bool = False
     """Whether the client does not wait for the answer."""
+    has_effects: bool = False
+    """Whether it is told, when it waits in vain, that it may be noted."""
 
 
 @attrs.frozen
@@ -86,7 +108,11 @@ class ShowNames(ShowService):
 
 
 VERBS: Final = (
-    Verb("ask-echo", AskEcho, (mention("node"), mention("other"), forms.text("text", "the text"))),
+    Verb("ask-echo", AskEcho, (
+        mention("node"), mention("other"), forms.text("text", "the text"), forms.flag("early", "is_early"),
+    )),
+    Verb("seal-echo", SealEcho, (mention("node"), forms.text("text", "the text"))),
+    Verb("hold-echo", HoldEcho, (mention("node"), forms.text("token", "the token"))),
     Verb("name-echo", NameEcho, (
         mention("node"), forms.text("name", "the name"), option("is", forms.text("text", "the text")),
     )),
@@ -98,7 +124,7 @@ VERBS: Final = (
     )),
     Verb("note-echo", NoteEcho, (
         mention("node"), forms.text("name", "the name"), forms.text("text", "the text"), forms.flag("once", "is_once"),
-        forms.flag("leaves", "leaves"),
+        forms.flag("leaves", "leaves"), forms.flag("effects", "has_effects"),
     )),
     Verb("list-echo", ListEcho, (mention("node"), option("after", forms.text("after", "the name")))),
     Verb("names", ShowNames),

@@ -19,15 +19,17 @@ from distkv.sim.host import Host, Process
 from distkv.wire.services import ServiceRequest
 from tests.proof.client.echo import EchoNames
 from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, Echo
-from tests.proof.sim.echo.actions import AskEcho, KeepEcho, ListEcho, NameEcho, NoteEcho, ShoutEcho
+from tests.proof.sim.echo.actions import AskEcho, HoldEcho, KeepEcho, ListEcho, NameEcho, NoteEcho, SealEcho, ShoutEcho
 from tests.proof.wire.echo import (
     EchoAsk,
     EchoHeard,
+    EchoHold,
     EchoKeep,
     EchoList,
     EchoName,
     EchoNote,
     EchoNotes,
+    EchoSeal,
     EchoShout,
     EchoWatch,
 )
@@ -61,16 +63,20 @@ class EchoCrowd:
 
     def do(self, action: ServiceAction) -> str:
         match action:
-            case AskEcho(node=node, other=other, text=text):
-                request: ServiceRequest = EchoAsk(1, other, text)
+            case AskEcho(node=node, other=other, text=text, is_early=is_early):
+                request: ServiceRequest = EchoAsk(1, other, text, is_early)
+            case SealEcho(node=node, text=text):
+                request = EchoSeal(1, text)
+            case HoldEcho(node=node, token=token):
+                request = EchoHold(1, token)
             case NameEcho(node=node, name=name, text=text):
                 request = EchoName(1, name, text)
             case KeepEcho(node=node, key=key, text=text):
                 request = EchoKeep(1, key, text)
             case ShoutEcho(node=node, text=text, times=times):
                 request = EchoShout(1, text, times)
-            case NoteEcho(node=node, name=name, text=text, is_once=is_once):
-                request = EchoNote(1, name, text, is_once)
+            case NoteEcho(node=node, name=name, text=text, is_once=is_once, has_effects=has_effects):
+                request = EchoNote(1, name, text, is_once, has_effects)
             case ListEcho(node=node, after=after):
                 request = EchoList(1, after=after)
             case _:

@@ -10,7 +10,7 @@ from collections import Counter
 import attrs
 
 from distkv.core.ready import Input, Ready, ServiceAsked, ServiceResult, ServiceWithdrawn
-from distkv.errors import RequestError
+from distkv.errors import RequestError, UnknownOutcomeError
 from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import SlotRecord
@@ -30,7 +30,8 @@ class SeenNotes:
 
 class NotesAreKept(Observer):
     """Each request is answered; an answer says that the keeper wrote it down. What must not be repeated is written down
-    once at the most. Once all is well, each watch knows just what is kept."""
+    once at the most; what has effects is not written down when it was refused, unless that says that it may be. Once
+    all is well, each watch knows just what is kept."""
 
     rule = "a note is written down by its keeper"
 
@@ -45,8 +46,8 @@ class NotesAreKept(Observer):
         """How many notes watches knew in the end."""
         self._open: dict[tuple[Process, int], EchoNote | EchoList] = {}
         self._once: set[str] = set()
-        self._is_well = True
-        """Whether nothing befell a host since all faults ended: the last of a seed may come when that is said."""
+        self._never: set[str] = set()
+        """Whose clients were told that they were not written down."""
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         if isinstance(what, ServiceAsked):
@@ -69,14 +70,10 @@ class NotesAreKept(Observer):
             for key in [key for key in table if key[0] is process]:
                 del table[key]
 
-    def befell(self, at_ms: int, name: str, what: str) -> None:  # noqa: ARG002
-        self._is_well = what == "all faults end" or (self._is_well and (not name or what.startswith("says to all")))
-
     def settled(self, fleet: Observed) -> None:
         if self._open:
             raise self.broken(f"nobody answered {[*self._open.values()]}")
-        if self._is_well:
-            self._look_at_watches(fleet)
+        self._look_at_watches(fleet)
 
     # -- inside
 
@@ -94,6 +91,11 @@ class NotesAreKept(Observer):
         self.written[note.text] += 1
         if note.text in self._once and self.written[note.text] > 1:
             raise self.broken(f"{note.text} is written down twice")
+        self._look_at_never(note.text)
+
+    def _look_at_never(self, text: str) -> None:
+        if text in self._never and self.written[text]:
+            raise self.broken(f"{text} was refused, and is written down")
 
     def _answered(self, process: Process, id: int, result: ServiceResult) -> None:
         if (process, id) in self.watches:
@@ -107,6 +109,9 @@ class NotesAreKept(Observer):
             self.listed.append(result)
         elif isinstance(asked, EchoNote) and isinstance(result, RequestError):
             self.refused.append(result)
+            if asked.has_effects and not isinstance(result, UnknownOutcomeError):
+                self._never.add(asked.text)
+                self._look_at_never(asked.text)
         elif isinstance(asked, EchoNote) and isinstance(result, EchoNoted):
             self.noted.append(result)
             if (result.name, result.text) != (asked.name, asked.text) or not self.written[asked.text]:

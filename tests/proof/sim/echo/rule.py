@@ -6,30 +6,36 @@ Knows: what is said and what comes back.  Does not know how.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from distkv.core.ground.frames import Heard, Lacked
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
+from distkv.errors import BadValueError, BusyError, InternalError, NotReadyError
 from distkv.model.event import NodeName
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import DataRecord, Record
-from tests.proof.core.echo.machine import ECHO, Echo
+from tests.proof.core.echo.machine import ECHO, Echo, sealed
 from tests.proof.sim.echo.crowd import LAST
-from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoShout
+from tests.proof.wire.echo import EchoAsk, EchoHeard, EchoSeal, EchoShout
+
+FAILS: Final = {"refused": BadValueError, "fault": InternalError}
+"""What becomes of the texts that are not sealed."""
 
 
 class EchoIsTrue(Observer):
-    """What comes back is what was said, backwards; once all is well nobody waits for long."""
+    """What comes back is what was said, backwards, or the seal of it; once all is well nobody waits for long."""
 
     rule = "an echo says what was said"
 
     def __init__(self) -> None:
         self.heard_count = 0
-        self._said: dict[tuple[Process, int], str] = {}
+        self.sealed_count = 0
+        self._said: dict[tuple[Process, int], EchoAsk | EchoSeal] = {}
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
-        if isinstance(what, ServiceAsked) and isinstance(what.request, EchoAsk):
-            self._said[process, what.id] = what.request.text
+        if isinstance(what, ServiceAsked) and isinstance(what.request, EchoAsk | EchoSeal):
+            self._said[process, what.id] = what.request
         for answer in ready.answers:
             self._answered(process, answer)
 
@@ -43,10 +49,14 @@ class EchoIsTrue(Observer):
 
     def _answered(self, process: Process, answer: Answer) -> None:
         said = self._said.pop((process, answer.id), None)
-        if said is not None and isinstance(answer.result, EchoHeard):
+        if isinstance(said, EchoAsk) and isinstance(answer.result, EchoHeard):
             self.heard_count += 1
-            if answer.result.text != said[::-1]:
-                raise self.broken(f"{process.host.name} heard {answer.result.text} of {said}")
+            if answer.result.text != said.text[::-1]:
+                raise self.broken(f"{process.host.name} heard {answer.result.text} of {said.text}")
+        elif isinstance(said, EchoSeal) and not isinstance(answer.result, BusyError | NotReadyError):
+            self.sealed_count += 1
+            if answer.result != EchoHeard(_seal_of(said.text)) and type(answer.result) is not FAILS.get(said.text):
+                raise self.broken(f"{process.host.name} was answered {answer.result} for the seal of {said.text}")
 
 
 class RowsStay(Observer):
@@ -165,6 +175,10 @@ class FieldsAreSeen(Observer):
                 if seen != {"shouts": told.shouts}:
                     raise self.broken(f"{name} sees {seen} of {other}, which said {told.shouts}")
                 self.seen_count += 1
+
+
+def _seal_of(text: str) -> str:
+    return "" if text in FAILS else sealed(text).decode()
 
 
 def _after(rows: Mapping[str, bytes | None], step: Sequence[DataRecord]) -> dict[str, bytes | None]:
