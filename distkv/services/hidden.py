@@ -18,23 +18,20 @@ from distkv.wire.value_requests import Batch, GetValue, SetValue
 
 _LOOK_THEMSELVES: Final = {GetValue, SetValue, ReplicatedWrite}
 """The most frequent ones: a read looks at its path, and nobody writes where entries are hidden."""
-NAME_PATHS: Final = frozenset({row.type for row in ROWS if hasattr(row.type, "path")} | {Batch}) - _LOOK_THEMSELVES
-"""The requests that `refuse_hidden_paths` is for."""
+_NAME_PATHS: Final = frozenset({row.type for row in ROWS if hasattr(row.type, "path")} | {Batch}) - _LOOK_THEMSELVES
 
 
-def refuse_hidden_paths(request: Any) -> None:
-    """
-    Raises:
-        ForbiddenError: it names a hidden path.
-    """
-    if not isinstance(request, Batch):
-        _refuse(request)
-        return
-    for index, op in enumerate(request.ops):
+def hidden_error(request: Any) -> ForbiddenError | None:
+    """Why a request is refused that names a hidden path; None: it names none, or looks itself."""
+    if type(request) not in _NAME_PATHS:
+        return None
+    ops = request.ops if isinstance(request, Batch) else (request,)
+    for index, op in enumerate(ops):
         try:
             _refuse(op)
         except ForbiddenError as error:
-            raise error.at_op(index) from None
+            return error if op is request else error.at_op(index)
+    return None
 
 
 def _refuse(request: Any) -> None:

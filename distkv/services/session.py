@@ -17,7 +17,7 @@ import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
-from distkv.engine.turn_work import REQUEST
+from distkv.engine.turn_work import PORTION, REQUEST
 from distkv.errors import DecodeError, DistkvError, InternalError, RequestError, TooLargeError
 from distkv.services import (
     aside,
@@ -37,7 +37,7 @@ from distkv.services import (
 from distkv.services.answers import LongAnswers, SendPart
 from distkv.services.edges import ConnectionEdges
 from distkv.services.follow import Follows
-from distkv.services.hidden import NAME_PATHS, refuse_hidden_paths
+from distkv.services.hidden import hidden_error
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
@@ -192,6 +192,7 @@ class Session:
                         self._note_half(is_new=is_new)
                     break
                 is_new = True
+                work.done += REQUEST
                 self._answer(frame)
             if self._left is not None:
                 await self._do_what_is_left()
@@ -206,18 +207,19 @@ class Session:
         if not self._feed(data):
             return False
         next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
-        work, end, is_new = self._work, self._work.end_of(), False
+        work, before = self._work, self._work.done
+        end = before + PORTION
         try:
             while (frame := next_frame()) is not None:
+                work.done += REQUEST
                 self._answer(frame)
-                is_new = True
                 if self._left is not None or sender.size > reply_bytes_max:
                     return False
                 if work.done >= end:
                     self._has_more = True
                     return False
             if self._is_half or self._reader.left:
-                self._note_half(is_new=is_new)
+                self._note_half(is_new=work.done > before)
         except (DecodeError, TooLargeError, InternalError) as error:
             self._left = error
             return False
@@ -243,7 +245,6 @@ class Session:
     def _answer(self, frame: bytes) -> None:
         """Answer a request; one that takes its time, and must be answered before the next one, is left."""
         request = decode_request(frame)
-        self._work.done += REQUEST
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
@@ -268,8 +269,6 @@ class Session:
         driver, replica = self._driver, self._driver.replica
         if not replica.is_serving and type(request) in SERVING_ONLY:
             raise replica.not_ready()
-        if type(request) in NAME_PATHS:
-            refuse_hidden_paths(request)
         match request:
             case GetValue():
                 reply, is_durable = kv.get_value(driver, request)
@@ -278,6 +277,8 @@ class Session:
                 self._reply(kv.set_value(driver, request, size), when_durable=True)
             case ReplicatedWrite():
                 self._replicated.begin(request, size)
+            case _ if (error := hidden_error(request)) is not None:  # those above look themselves
+                raise error
             case GetConflicts(closed=False):
                 self._reply(conflicts.get_conflicts(driver, request), when_durable=True)
             case GetConflicts():

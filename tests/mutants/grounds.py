@@ -138,9 +138,9 @@ GROUNDS = (
     broken(
         "hidden-and-asked-for",
         "a request that names what is hidden is refused",
-        "services/session.py",
-        "        if type(request) in NAME_PATHS:",
-        "        if request is NAME_PATHS:",
+        "services/hidden.py",
+        "    if type(request) not in _NAME_PATHS:",
+        "    if request is not _NAME_PATHS:",
         _HIDDEN,
     ),
     broken(
