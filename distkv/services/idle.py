@@ -99,7 +99,8 @@ class IdleConnections:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._ready.extend(fd for fd, _ in self._epoll.poll(0, ROUND_MAX))
+                for fd, _ in self._epoll.poll(0, ROUND_MAX):
+                    self._ready.append(fd)
             end = self._work.end_of(TURN)
             while self._ready and self._work.done < end:
                 guest = self._guests.get(self._ready.popleft())

@@ -192,8 +192,8 @@ class Session:
                         self._note_half(is_new=is_new)
                     break
                 is_new = True
-                work.done += REQUEST
                 self._answer(frame)
+                work.done += REQUEST
             if self._left is not None:
                 await self._do_what_is_left()
             if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
@@ -211,11 +211,11 @@ class Session:
         end = before + PORTION
         try:
             while (frame := next_frame()) is not None:
-                work.done += REQUEST
                 self._answer(frame)
+                work.done = done = work.done + REQUEST
                 if self._left is not None or sender.size > reply_bytes_max:
                     return False
-                if work.done >= end:
+                if done >= end:
                     self._has_more = True
                     return False
             if self._is_half or self._reader.left:

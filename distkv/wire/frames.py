@@ -44,10 +44,10 @@ def decode_request(frame: bytes) -> Request | BadRequest:
     seq, action = fields.get("seq"), fields.get("action")
     if type(seq) is not int or not 0 < seq <= SEQ_MAX:
         return BadRequest(0, RequestError(f"the field 'seq' must be an integer above 0, not {shown(seq)}"))
-    read = _ACTIONS.get(action) or _read_late(action) if type(action) is str else None
+    read = _ACTIONS.get(action) if type(action) is str else None
     try:
         if read is None:
-            raise _unknown_action(action)
+            read = _read_late(action)
         if frame[0] != 0x80 | len(fields):  # else it is a short map in which nothing was merged
             check_fields(frame)
         return read(seq, fields, frame)
@@ -69,9 +69,16 @@ _ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in ROW
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _read_late(action: str) -> Read[Request] | None:
-    """How a request is read whose service was mounted meanwhile."""
-    return next((row.read for row in service_rows() if row.action == action), None)
+def _read_late(action: object) -> Read[Request]:
+    """How a request is read whose service was mounted meanwhile.
+
+    Raises:
+        RequestError: there is no such action.
+    """
+    for row in service_rows():
+        if row.action == action:
+            return row.read
+    raise _unknown_action(action)
 
 
 def _unknown_action(action: object) -> RequestError:
