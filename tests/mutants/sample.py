@@ -16,6 +16,7 @@ SAMPLE = (
     "simulated-purge-outlived",
     "simulated-tick-jump",
     "simulated-sponsor-too-early",
+    "simulated-topic-tags-ignored",
     "simulated-chain-unrecorded",
     "simulated-outbox-early",
     "shell-seeds-outbox-backwards",

@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 
+from distkv.sim.topics.draft import FIRST_SEED
 from tests.mutants.run import Mutant, MutantError, clean_environment, without
+from tests.mutants.simulated_mutant import Simulated
+from tests.mutants.simulated_topics import SIMULATED_TOPICS
 
 SEEDS_MAX = 40
 """So many seeds, and its own, a mutant may survive before it counts as alive."""
@@ -31,6 +33,7 @@ from tests.scenarios.files import FILES, read
 
 first, *seeds = json.loads(sys.argv[1])
 files = [path for path in FILES if path.match(sys.argv[2])]
+shown = [path for path in files if path.stem == sys.argv[3]]
 
 def seed_fails(seed):
     outcome = run(draw(seed))
@@ -44,23 +47,17 @@ def scenario_fails(path):
         return f"scenario {path.stem}: {error!r}"
     return None if same else f"scenario {path.stem} has another trace"
 
-found = seed_fails(first)
+found = None
+for path in shown:
+    found = scenario_fails(path)
+found = found or seed_fails(first)
 for path in files if found is None else ():
     found = found or scenario_fails(path)
 for seed in seeds if found is None else ():
     found = found or seed_fails(seed)
 print(json.dumps(found))
 """
-"""Tries the seed that is known to notice, then the scenarios, then other seeds; stops when one notices."""
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """A mutant, and what shows it."""
-
-    mutant: Mutant
-    seed: int = 0
-    """The first to be tried: it was seen to notice."""
+"""Tries what is known to notice, then the scenarios, then other seeds; stops when one notices."""
 
 
 def _of(name: str, rule: str, file: str, old: str, new: str, seed: int = 0) -> Simulated:
@@ -543,6 +540,7 @@ SIMULATED = (
         "        peer.when_durable(lambda: self._travel(",
         "        (lambda do: do())(lambda: self._travel(",
     ),
+    *SIMULATED_TOPICS,
 )
 
 
@@ -554,8 +552,9 @@ def killer(simulated: Simulated, *, scenarios: str = "*.txt", is_soaking: bool =
         MutantError: its words are not there once, or the copy does not run.
     """
     with without(simulated.mutant) as root:
-        seeds = list(dict.fromkeys([simulated.seed, *(range(SEEDS_MAX) if is_soaking else ())]))
-        command = [sys.executable, "-c", RUNNER, json.dumps(seeds), scenarios]
+        begin = FIRST_SEED if simulated.seed >= FIRST_SEED else 0
+        seeds = list(dict.fromkeys([simulated.seed, *(range(begin, begin + SEEDS_MAX) if is_soaking else ())]))
+        command = [sys.executable, "-c", RUNNER, json.dumps(seeds), scenarios, simulated.scenario]
         env = clean_environment(root)
         try:
             done = subprocess.run(

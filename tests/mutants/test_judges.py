@@ -15,7 +15,7 @@ from tests.mutants import logged, run, shell, simulated
 from tests.mutants.broken import Broken
 from tests.mutants.every import EVERY, named
 from tests.mutants.run import Mutant, MutantError, change, copy_of_package, failing_test
-from tests.mutants.simulated import Simulated
+from tests.mutants.simulated_mutant import Simulated
 
 HARMLESS = Mutant("harmless", "a comment", "model/event.py", '"""The Lamport clock of the network."""', "")
 IN_TAIL = Mutant("harmless", "a comment", "storage/tail.py", "The fields of a batch have", "The fields have")

@@ -14,10 +14,10 @@ from tests.mutants.run import ROOT
 from tests.mutants.sample import SAMPLE
 from tests.offenders import assert_none
 
-MANY = 41
+MANY = 42
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
-NAMES = re.compile(r"^    (?:Mutant|_of|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
-FILES = {"run": "run", "logged": "logged", "simulated": "simulated"}
+NAMES = re.compile(r"^    (?:Mutant|_of|_shown|_met|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
+FILES = {"run": "run", "logged": "logged", "simulated": "simulated", "simulated_topics": "simulated"}
 OF_SHELL = ["commits", "data_rows", "grounds", "keeping", "token_rules", "topic_client_rules", "topic_copy_rules"]
 OF_SHELL += ["topic_forget_rules", "topic_owner_rules", "topic_rules", "tree_rules"]
 FILES |= dict.fromkeys(OF_SHELL, "shell")
