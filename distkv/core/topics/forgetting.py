@@ -36,6 +36,8 @@ from distkv.wire.topic_rounds import NAMES_MAX, RoundAsked
 
 LOOK_MS: Final = 1000
 """It is looked at so often at the most, and all are asked so often."""
+DOUBT_MS: Final = 100
+"""The same, while a client waits for what they say of subscribers."""
 
 
 class Cleanness(Protocol):
@@ -128,7 +130,7 @@ class Forgetting:
         if found == ():
             return found
         self._doubts.want(name, since_ms)
-        due_ms = max(turn.boot_ms + 1, -1 if self._looked_ms is None else self._looked_ms + LOOK_MS)
+        due_ms = max(turn.boot_ms + 1, -1 if self._looked_ms is None else self._looked_ms + DOUBT_MS)
         self._look_ms = due_ms if self._look_ms is None else min(self._look_ms, due_ms)
         return found or tuple(sorted(self._rounds.away() or self._rounds.unanswered())) or None
 
@@ -237,7 +239,7 @@ class Forgetting:
             if round.others:
                 self._orphans.answered(turn, plan.unnamed, round.known)
         if self._has_questions(None):
-            self._look_ms = turn.boot_ms + LOOK_MS
+            self._look_ms = turn.boot_ms + (DOUBT_MS if self._doubts else LOOK_MS)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distkv.core.topics.forgetting import LOOK_MS
+from distkv.core.topics.forgetting import DOUBT_MS, LOOK_MS
 from distkv.core.topics.subscriber_doubts import ASKED_MAX, OPEN_MAX, SubscriberDoubts
 from distkv.model.event import NodeName
 from tests.unit.core.topic_copies import NAME
@@ -40,6 +40,17 @@ def test_nobody_knows_a_subscriber_when_all_nodes_have_said_so() -> None:
     assert found["a"].who_may_know(since_ms) == ()
     assert [*found["a"].forgetting.take_known()] == [NAME]
     assert [*found["a"].forgetting.take_known()] == []
+
+
+def test_client_does_not_wait_for_the_next_look_at_all_topics() -> None:
+    found = fleet("a", "b")
+    asked(found)
+    found.deliver()
+    since_ms = found["a"].now_ms
+    assert found["a"].who_may_know(since_ms) is None
+    found.pass_time(DOUBT_MS)
+    found.deliver()
+    assert found["a"].who_may_know(since_ms) == ()
 
 
 def test_node_that_holds_what_the_owner_may_lack_may_know_a_subscriber() -> None:
