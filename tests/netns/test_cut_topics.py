@@ -184,8 +184,12 @@ class Play:
     def put_for(self, seconds: float) -> None:
         """Both sides put; the one that moves gets some on the side that it came from, and then some on the other."""
         moves, deadline = self.reader(WORK, "moves"), time.monotonic() + seconds
+        for name in "bc":
+            moves.take(self.lab[name], set())  # it is owed there what is put from now on
         sides = [(self.lab["b"], self.of(WORK)[0]), (self.lab["c"], self.of(WORK)[1])]
-        while time.monotonic() < deadline:
+        is_over = False
+        while not is_over:
+            is_over = time.monotonic() > deadline
             for server, producer in sides:
                 assert producer.put_some()
                 self.after |= {(producer.name, producer.tried - number) for number in range(5)}

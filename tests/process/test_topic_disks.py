@@ -1,0 +1,144 @@
+"""Topics on three nodes of which one loses its disk.
+
+Knows: what happens to a disk, and what a client with a state and `distkv doctor` see.  Does not know how copies become
+equal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+
+import distkv
+from tests.process.cluster import Cluster, open_cluster
+from tests.process.disks import discard
+from tests.process.servers import Server, wait_until
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = "topics: {lease: 1}\n"
+END_S = 30.0
+REPLY_S = 60.0
+
+
+@attrs.define
+class Work:
+    """A topic with a producer and a subscriber, each with a state of its own, who ask `at`."""
+
+    cluster: Cluster
+    directory: Path
+    at: str
+    answered: list[int] = attrs.field(factory=list)
+    got: list[int] = attrs.field(factory=list)
+    gone: list[object] = attrs.field(factory=list)
+
+    def put(self, *numbers: int) -> None:
+        state = self.directory / "producer"
+        with self.server.client(reply_s=REPLY_S) as client, client.producer("p", state=state) as producer:
+            for number in numbers:
+                producer.put("work", number)
+                self.answered.append(number)
+
+    def subscribe(self) -> None:
+        with self.consumer() as consumer:
+            consumer.subscribe()
+
+    def take(self) -> None:
+        """Until it has all that was answered, and a while longer, so that one that comes twice is seen."""
+
+        def came(consumer: distkv.Consumer) -> bool:
+            while (message := consumer.receive(wait_s=1)) is not None:
+                with consumer.done(message):
+                    self.got.append(int(message.value))
+            return set(self.answered) <= set(self.got)
+
+        with self.consumer() as consumer:
+            wait_until(lambda: came(consumer), "all that was put came", END_S, self.cluster.dump)
+
+    @contextmanager
+    def consumer(self) -> Iterator[distkv.Consumer]:
+        state = self.directory / "consumer"
+        with (
+            self.server.client() as client,
+            client.consumer("work", id="s", state=state, when_gone=self.gone.append) as consumer,
+        ):
+            yield consumer
+
+    @property
+    def server(self) -> Server:
+        return self.cluster[self.at]
+
+    def shown(self, name: str = "") -> Mapping[str, object]:
+        with self.cluster[name or self.at].client() as client:
+            return client.request("topic_show", {"topic": "work"})
+
+    def wait_rest(self, *names: str) -> None:
+        """Until these name one owner, with one digest; it has two copies, and waits for nobody."""
+
+        def is_at_rest() -> bool:
+            first, *others = [self.shown(name) for name in names]
+            facts = ("owner", "followers", "digest")
+            return (
+                all(one[fact] == first[fact] for one in others for fact in facts)
+                and first["copies"] == 2
+                and first["waits_for"] == []
+            )
+
+        wait_until(is_at_rest, "one owner and equal copies", END_S, self.cluster.dump)
+
+
+@contextmanager
+def working(directory: Path) -> Iterator[Work]:
+    """A topic of which the subscriber had two messages, and is owed two."""
+    with open_cluster(directory / "cluster", extra=SETTINGS) as cluster:
+        work = Work(cluster, directory, "a")
+        work.subscribe()
+        work.put(1, 2)
+        work.take()
+        work.put(3, 4)
+        work.wait_rest("a", "b", "c")
+        holders = [str(work.shown()["owner"]), *map(str, work.shown()["followers"])]
+        [work.at] = {"a", "b", "c"} - set(holders)
+        yield work
+
+
+def complaints(work: Work) -> list[str]:
+    """What doctor says of topics that is not well."""
+    server = work.server
+    words = ["doctor", "-o", "json", server.name, "--data-dir", str(server.data_dir), "--bind", server.address]
+    ran = work.cluster.servers.run(*words, DISTKV_CONFIG=server.environment["DISTKV_CONFIG"])
+    found = json.loads(ran.text)
+    return [one["says"] for one in found if one["check"] == "topics" and one["level"] != "ok"]
+
+
+def assert_all_is_well(work: Work, *names: str) -> None:
+    """Each message came once, and topics go on."""
+    work.put(98, 99)
+    work.take()
+    assert sorted(work.got) == sorted(work.answered)
+    assert work.gone == []
+    work.wait_rest(*names)
+    wait_until(lambda: not complaints(work), "doctor complains of no topic", END_S)
+    with work.server.client() as client:
+        assert client.conflicts(":n.service.topics") == ()
+
+
+@pytest.mark.parametrize("which", ["owner", "follower"])
+def test_topic_goes_on_when_a_disk_is_wiped(tmp_path: Path, which: str) -> None:
+    with working(tmp_path) as work:
+        name = holder(work, which)
+        work.cluster[name].kill()
+        discard(work.cluster[name].data_dir)
+        work.put(5, 6)
+        work.cluster.start(name)
+        assert_all_is_well(work, "a", "b", "c")
+
+
+def holder(work: Work, which: str) -> str:
+    shown = work.shown()
+    return str(shown["owner"]) if which == "owner" else str(shown["followers"][0])
