@@ -1,4 +1,4 @@
-"""Topics on three nodes of which one loses its disk.
+"""Topics on three nodes of which one loses its disk, or is retired.
 
 Knows: what happens to a disk, and what a client with a state and `distkv doctor` see.  Does not know how copies become
 equal.
@@ -142,3 +142,24 @@ def test_topic_goes_on_when_a_disk_is_wiped(tmp_path: Path, which: str) -> None:
 def holder(work: Work, which: str) -> str:
     shown = work.shown()
     return str(shown["owner"]) if which == "owner" else str(shown["followers"][0])
+
+
+@pytest.mark.parametrize("which", ["owner", "follower"])
+def test_topic_goes_on_when_a_node_is_retired(tmp_path: Path, which: str) -> None:
+    with working(tmp_path) as work:
+        name = holder(work, which)
+        work.cluster[name].kill()
+        assert work.server.run("node", "retire", name, "--force").code == 0
+        assert_all_is_well(work, *({"a", "b", "c"} - {name}))
+
+
+def test_doctor_names_a_topic_while_its_copies_are_too_few(tmp_path: Path) -> None:
+    with working(tmp_path) as work:
+        holders = {"a", "b", "c"} - {work.at}
+        work.cluster[min(holders)].kill()
+        work.wait_rest(work.at)  # the third node has a copy now
+        work.cluster[max(holders)].kill()
+        says = f"too few nodes have a copy of topics that {work.at} owns: work"
+        wait_until(lambda: says in complaints(work), "doctor names it", END_S)
+        work.cluster.start(*sorted(holders))
+        assert_all_is_well(work, "a", "b", "c")
