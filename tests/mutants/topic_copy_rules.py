@@ -92,6 +92,14 @@ TOPIC_COPY_RULES = (
         f"{_LEASES}::test_what_was_taken_is_told_until_it_is_known",
     ),
     broken(
+        "who-took-it-is-asked-no-more",
+        "who said that it took a topic is asked until it says so no more",
+        "core/topics/leases.py",
+        " | self._taken.doubted()\n",
+        "\n",
+        f"{_LEASES}::test_node_that_said_it_took_a_topic_is_asked_until_it_says_so_no_more",
+    ),
+    broken(
         "taken-back-and-told",
         "what was taken back is told no more",
         "core/topics/taken_topics.py",

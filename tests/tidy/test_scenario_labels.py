@@ -103,6 +103,7 @@ ELSEWHERE = {
     "STATE-9": "no disk of a scenario loses one row only: tests/unit/core/test_topic_disk.py",
     "COPY-2": "a trace does not tell batches: tests/unit/core/test_topic_copy_stream.py",
     "COPY-3": "a node of a scenario with a full disk is silent: tests/unit/core/test_topic_copying.py",
+    "COPY-10": "an answer must come late, from before the store changed: tests/unit/core/test_topic_leases.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 WORDS_MAX = 100

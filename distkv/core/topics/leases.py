@@ -163,7 +163,8 @@ class Leases:
         now_ms, host = turn.boot_ms, self._host
         peers, suspects = frozenset(host.peers()), frozenset(host.suspects())
         self._owns = bool(peers)
-        wanted = frozenset(host.needed()) | (frozenset() if self._is_settled(now_ms) else peers)
+        wanted = frozenset(host.needed()) | self._taken.doubted()
+        wanted |= frozenset() if self._is_settled(now_ms) else peers
         for known in (self._asked, self._quiet):
             for node in known.keys() - wanted:
                 del known[node]

@@ -85,6 +85,10 @@ class TakenTopics:
         """What that node took, and this one has seen in the store."""
         return tuple([name for name, is_known in self._told.get(node, {}).items() if is_known])
 
+    def doubted(self) -> frozenset[NodeName]:
+        """The nodes that said they took what the store does not show: they may say otherwise by now."""
+        return frozenset(node for node, names in self._told.items() if not all(names.values()))
+
     def is_suspended(self, name: str) -> bool:
         """Whether another node said that it took a topic, and the store does not show it yet."""
         return any(not names.get(name, True) for names in self._told.values())

@@ -225,6 +225,23 @@ def test_topic_that_was_taken_is_suspended_until_the_store_shows_it() -> None:
     assert node.may_answer()
 
 
+def test_node_that_said_it_took_a_topic_is_asked_until_it_says_so_no_more() -> None:
+    """COPY-10."""
+    node = _owner()
+    node.ask(C, LeaseAsked(taken=(T,)))
+    node.pass_time(QUARTER_MS)
+    node.answer(B)
+    node.answer(C, LeaseGiven((T,)))
+    assert not node.may_answer()
+    node.pass_time(QUARTER_MS)
+    node.answer(B)
+    node.answer(C)
+    assert node.may_answer()
+    node.asked.clear()
+    node.pass_time(QUARTER_MS)
+    assert {one.node for one in node.asked} == {B}
+
+
 def test_owner_says_what_it_has_seen_until_it_hears_of_it_no_more() -> None:
     node = _owner()
     node.pass_time(QUARTER_MS)
