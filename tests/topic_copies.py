@@ -445,6 +445,9 @@ class CopyNode:
         copy = self.copies.get(name, RowsCopy())
         self.changed.setdefault(name, {}).update(copy.join([(key, None) for key in copy.rows]))
 
+    def given(self, name: str) -> None:
+        """The entry is the same."""
+
     def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:  # noqa: ARG002
         self.joins.append((name, node, is_whole))
 

@@ -82,6 +82,9 @@ class CompareHost(OwnedCopies, Protocol):
     def let_go(self, turn: ServiceTurn, name: str) -> None:
         """All messages of this copy are forgotten."""
 
+    def given(self, name: str) -> None:
+        """The owner has all that is in this copy; the entry may be another by that."""
+
 
 @attrs.frozen(slots=True)
 class ComparePurpose:
@@ -450,6 +453,8 @@ class Comparing:
         if is_new and not run.standing.is_named:
             self._whole.forget(turn, name)
             self._host.let_go(turn, name)
+        self._host.given(name)
+        self._look_at(turn, name)
 
 
 def _read(reply: object) -> CompareReply | None:

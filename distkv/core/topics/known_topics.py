@@ -191,6 +191,11 @@ class KnownTopics:
             self._refused[name] = entry
         self._look(name)
 
+    def given(self, name: str) -> None:
+        """Another node owns it, and has all that this one took: what the store did not take counts no more."""
+        if self._refused.pop(name, None) is not None:
+            self._look(name)
+
     # -- inside
 
     def _look(self, name: str) -> Versions:

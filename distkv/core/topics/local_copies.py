@@ -179,6 +179,9 @@ class LocalCopies:
         if topic is not None:
             topic.forget_all(topic.kept())
 
+    def given(self, name: str) -> None:
+        self.owners.given(name)
+
     # -- OwnedCopies
 
     def naming_for(self, name: str, node: NodeName) -> int | None:

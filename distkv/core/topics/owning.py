@@ -277,6 +277,11 @@ class Owners:
         left = [tuple(one for one in group if one != holder) for group in groups]
         self._write_if_other(turn, view, evolve(view.entry, lacks=pruned(left, self._known.life_of, self._known.me)))
 
+    def given(self, name: str) -> None:
+        """The owner has all of this node's copy."""
+        if not self.is_mine(name):
+            self._known.given(name)
+
     def doubt(self, turn: ServiceTurn, name: str) -> None:
         """The owner's own copy is gone, or lacks rows: what its followers have is to be joined."""
         view = self._own(name)

@@ -694,3 +694,24 @@ def test_silent_node_is_asked_first_again_when_its_time_is_over() -> None:
     assert d.owners.server_for("t") == B
     d.pass_ms(SILENT_MS + 2000)
     assert (d.owners.server_for("t"), d.owners.wake_ms()) == (A, None)
+
+
+def test_entry_that_the_store_refused_counts_until_another_owner_has_what_was_taken_under_it() -> None:
+    """TOPIC-4."""
+    a, b, _ = fleet(A, B, C)
+    b.is_refusing = True
+    b.put()
+    assert b.view().owner == B
+    a.put()
+    b.hear(list(a.changes.values()))
+    assert (b.view().owner, b.view().lacking) == (A, (B, C))
+    b.owners.given("t")
+    assert b.view() == a.view()
+
+
+def test_entry_that_the_store_refused_stays_with_its_owner() -> None:
+    _, b, _ = fleet(A, B, C)
+    b.is_refusing = True
+    b.put()
+    b.owners.given("t")
+    assert b.view().owner == B
