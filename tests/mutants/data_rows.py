@@ -54,8 +54,16 @@ DATA_ROWS = (
         "bound-of-one-row",
         "a bound counts what the same step keeps",
         "core/ground/turn.py",
-        "            self.data_bytes = size\n",
-        "            pass\n",
+        "        self.data_bytes += after - before\n",
+        "",
+        _DATA,
+    ),
+    broken(
+        "row-beside-the-one-before",
+        "a row that replaces another one needs only what it is longer",
+        "core/ground/turn.py",
+        " - self.data_bytes + before)\n",
+        " - self.data_bytes)\n",
         _DATA,
     ),
     broken(

@@ -188,6 +188,22 @@ TOPIC_COPY_RULES = (
         f"{_COPYING}::test_follower_of_a_topic_that_was_dropped_is_not_to_be_replaced",
     ),
     broken(
+        "joined-without-room",
+        "what is known of producers counts when rows of another copy are to be kept",
+        "core/topics/join.py",
+        "            producers.add(key.rpartition(SEPARATOR)[0].removeprefix(_MESSAGE))\n",
+        "            pass\n",
+        "tests/unit/core/test_topic_disk.py::test_messages_that_go_keep_no_more_than_is_said_before",
+    ),
+    broken(
+        "done-without-room",
+        "what lets messages go may be kept where puts are refused",
+        "core/topics/topics.py",
+        " // (2 if makes_room else 1)\n",
+        "\n",
+        "tests/unit/core/test_topic_disk.py::test_what_lets_messages_go_has_room_where_puts_have_none",
+    ),
+    broken(
         "copied-though-unnamed",
         "followers are sent nothing of a copy that has no id of the entry",
         "core/topics/local_copies.py",

@@ -23,7 +23,7 @@ from distkv.wire.topic_requests import TopicDrop, TopicGet, TopicPut, TopicSubsc
 from distkv.wire.values import pack_value
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire
-from tests.process.servers import Server, open_servers, wait_until
+from tests.process.servers import Server, Servers, open_servers, wait_until
 from tests.profiles import size
 
 BACKLOG_BYTES, PRODUCERS, SUBSCRIBERS, TOPICS, AWAY_BYTES = 64 << 10, 20, 5, 30, 32 << 10
@@ -36,6 +36,7 @@ VALUE: Final = pack_value("x" * 400)
 MESSAGE_BYTES: Final = 512
 """What each counts besides its value."""
 DEPTH: Final = 100
+DATA_BYTES: Final = 1 << 20
 ALONE: Final = ("--transport", "solo")
 GROWTH_MAX: Final = 60 << 20
 """Far more than a node needs for what it shows, and far less than what would be left if something stayed."""
@@ -222,6 +223,22 @@ def test_topics_beyond_the_limit_are_refused_and_told_what_to_do(solo: Server) -
     assert solo.run("topic", "put", "more", "hello").code == 0
 
 
+# -- disks -------------------------------------------------------------------------------------------------------
+
+
+def test_node_that_is_full_takes_what_lets_messages_go(servers: Servers) -> None:
+    solo = servers.add("solo")
+    solo.start(*ALONE, "--init", "x", options=("-C", f"limits.data_bytes={DATA_BYTES}")).wait_ready()
+    subscribe(solo, "t")
+    subscribe(solo, "other")
+    with pytest.raises(distkv.NoSpace, match=r"limits\.data_bytes"):
+        put(solo, "t", 2 * DATA_BYTES // len(VALUE))
+    take_all(solo, "t")
+    assert solo.run("topic", "unsubscribe", "other", "--id", "s").code == 0
+    wait_until(lambda: shown(solo, "t")["messages"] == 0, "what is done goes", 30, solo.dump)
+    put(solo, "t", 100)
+
+
 # -- followers ----------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +247,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Three nodes; each topic is on two of them."""
     with open_cluster(tmp_path / "cluster", extra=LEASE) as found:
         yield found
+
+
+def shrink(server: Server) -> None:
+    """Its services keep less than what is put."""
+    file = Path(server.environment["DISTKV_CONFIG"])
+    file.write_text(f"{file.read_text()}limits: {{data_bytes: {DATA_BYTES // 8}}}\n")
 
 
 def copied(cluster: Cluster, topic: str) -> Mapping[str, Any]:
@@ -270,3 +293,20 @@ def test_follower_that_stands_still_holds_up_no_put_and_costs_the_limit(cluster:
     cluster[follower].send_signal(signal.SIGCONT)
     cluster.wait(lambda: shown(owner, "t")["messages"] == 0, "nothing is kept for it any more", 60)
     assert shown(owner, "t")["waits_for"] == []
+
+
+def test_follower_that_is_full_holds_up_no_put_and_goes_on(tmp_path: Path) -> None:
+    count = DATA_BYTES // 4 // len(VALUE)
+    with open_cluster(tmp_path / "cluster", extra=LEASE, prepare={"b": shrink}) as cluster:
+        first, *_ = cluster
+        names = [f"t{number}" for number in range(4)]
+        for name in names:
+            subscribe(first, name)
+        owned = [name for name in names if copied(cluster, name)["owner"] != "b"]
+        assert owned
+        for name in owned:
+            put(first, name, count)
+            found = copied(cluster, name)
+            assert "b" not in found["followers"]
+            assert found["messages"] == count
+        assert in_state(cluster["b"]), "its service goes on"

@@ -151,7 +151,11 @@ class ServiceTurn:
     """Whether all that leaves waits for the disk: the step follows from one of another service, which may have kept
     something for it."""
     data_bytes: int = 0
-    """Of the rows that are kept by this step."""
+    """By how much this step makes the rows larger."""
+    written_bytes: int = 0
+    """Of the rows that are kept by this step, also in place of others."""
+    _row_bytes: dict[str, int] = attrs.field(factory=dict)
+    """What each row counts that this step changed."""
 
     def keep(self, key: str, value: bytes | None) -> None:
         """Keep a promise under a key, durably; None: not any more. All promises of a service are void when one is
@@ -169,11 +173,18 @@ class ServiceTurn:
                 row can be removed all the same.
             BusyError: the node has not enough memory now.
         """
-        check_row(key, value, self.data.bytes_max - self.data.size - self.data_bytes)
+        before = self._row_bytes.get(key)
+        if before is None:
+            found = self.data.find(self.service, key)
+            before = 0 if found is None else row_size(key, found)
+        check_row(key, value, self.data.bytes_max - self.data.size - self.data_bytes + before)
+        after = 0 if value is None else row_size(key, value)
         if value is not None:
-            size = self.data_bytes + row_size(key, value)
+            size = self.written_bytes + after
             self.data.check_room(size)
-            self.data_bytes = size
+            self.written_bytes = size
+        self._row_bytes[key] = after
+        self.data_bytes += after - before
         self.effects.append(DataKept(key, value))
 
     def make_good(self) -> None:

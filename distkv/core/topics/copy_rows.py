@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from distkv.core.ground.data import ServiceRows
+from distkv.core.ground.data import ServiceRows, row_size
 from distkv.core.ground.turn import ServiceTurn
 from distkv.model.invariant import must
 from distkv.wire.topic_rows import SEPARATOR, kept_key, split_key
@@ -46,6 +46,15 @@ class KeptRows:
         """Of a copy all that are kept, by this step or before."""
         found = [key for kind in KINDS for key in self.data.keys(f"{kind}{SEPARATOR}{id}")]
         return [*found, *(key for key in self._kept if split_key(key)[0] == id)]
+
+    def changed_bytes(self) -> int:
+        """Of all changes: what they count when they are kept."""
+        return sum(
+            row_size(kept_key(id, key), value)
+            for id, rows in self.changed.items()
+            for key, value in rows.changes.items()
+            if value is not None
+        )
 
     def keep(self, turn: ServiceTurn, kept: str, value: bytes | None) -> None:
         """Keep a row with the step."""

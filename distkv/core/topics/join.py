@@ -14,9 +14,11 @@ their bounds.  Bytes that are no row change nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
+from distkv.core.ground.data import row_size
 from distkv.core.topics.copy_state import CopyState
 from distkv.core.topics.producers import TopicProducer
 from distkv.core.topics.subscribers import TopicSubscriber
@@ -26,6 +28,7 @@ from distkv.wire.declared import evolve
 from distkv.wire.topic_bodies import counters_of, flat, ranges_of
 from distkv.wire.topic_fields import RANGES_MAX
 from distkv.wire.topic_rows import (
+    SEPARATOR,
     DoneRow,
     MessageRow,
     ProducerRow,
@@ -39,6 +42,9 @@ from distkv.wire.topic_rows import (
 )
 
 _NONE: Final = Ranges()
+_MESSAGE: Final = f"m{SEPARATOR}"
+_ID_BYTES: Final = 32
+"""More than what a key has besides on the disk."""
 
 
 def join_row(copy: CopyState, key: str, value: bytes, now_ms: int) -> bool:
@@ -62,6 +68,23 @@ def join_row(copy: CopyState, key: str, value: bytes, now_ms: int) -> bool:
     if is_changed:
         copy.joined_ms = now_ms
     return is_changed
+
+
+def joined_bytes(copy: CopyState | None, rows: Iterable[tuple[str, bytes | None]]) -> int:
+    """How much at the most these rows keep, when they are joined: each beside the one that it changes; and what is
+    known of the producers of messages, also of those that go."""
+    size, producers = 0, set[str]()
+    for key, value in rows:
+        if key.startswith(_MESSAGE):
+            producers.add(key.rpartition(SEPARATOR)[0].removeprefix(_MESSAGE))
+        elif value is not None and copy is not None:
+            size += len(copy.rows.get(key) or b"")
+        if value is not None:
+            size += row_size(key, value) + _ID_BYTES
+    for name in producers:
+        known = None if copy is None else copy.producers.get(name)
+        size += row_size(name, b"") + _ID_BYTES + (TopicProducer() if known is None else known).row_bytes_max
+    return size
 
 
 def joined_message(one: MessageRow, other: MessageRow) -> MessageRow:

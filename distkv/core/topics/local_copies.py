@@ -17,6 +17,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, SentRows
 from distkv.core.topics.comparing import Comparing
 from distkv.core.topics.copying import Copying
+from distkv.core.topics.join import joined_bytes
 from distkv.core.topics.owning import Owners
 from distkv.core.topics.topic import Topic
 from distkv.core.topics.topics import Topics
@@ -128,7 +129,7 @@ class LocalCopies:
         topic = self.topics.find(name, ids, turn.boot_ms)
         if topic is None and frozenset(ids) <= self.owners.dropped(name):
             raise NotFoundError(f"the topic {name} was dropped")
-        self.topics.check_room(turn, sum(len(key) + len(value or b"") for key, value in rows))
+        self.topics.check_room(turn, joined_bytes(None if topic is None else topic.copy, rows))
         if topic is None:
             self.topics.check_count()
             topic = self.topics.create(name, ids, turn.boot_ms)

@@ -23,6 +23,9 @@ ORDER_WAIT_MS: Final = 10_000
 """So long a message waits for those with lower counters."""
 _STEP_MS: Final = 100
 """Waits that begin within so many milliseconds end together."""
+_RANGE_BYTES: Final = 18
+_TAG_BYTES: Final = 20
+"""The most that one is in a row."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -87,6 +90,11 @@ class TopicProducer:
     def row(self) -> ProducerRow:
         """All of it, as it is kept and given to others."""
         return ProducerRow(flat(self.seen), self.floor, tuple(self.tags.items()), self.closed)
+
+    @property
+    def row_bytes_max(self) -> int:
+        """More than what `row` has in bytes, also when one message more has come."""
+        return 64 + _RANGE_BYTES * (self.seen.count() + 1) + _TAG_BYTES * (len(self.tags) + 1)
 
     def snapshot(self) -> Ranges:
         """What was seen up to now, as a value; not to be changed."""

@@ -24,7 +24,7 @@ from distkv.core.topics.leases import Leases
 from distkv.core.topics.owning import Owners
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topic import Topic
-from distkv.core.topics.topics import SPARE_OF_PUT_BYTES, Topics
+from distkv.core.topics.topics import Topics
 from distkv.errors import DistkvError, NotFoundError, NotReadyError, RequestError, TooLargeError
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
@@ -174,7 +174,7 @@ class Serving:
         if len(put.value) > self._settings.message_bytes:
             says = f"the message has {len(put.value)} bytes: limits.topic_message_bytes allows"
             raise TooLargeError(f"{says} {self._settings.message_bytes}")
-        self._topics.check_room(turn, len(put.value) + ROW_BYTES, SPARE_OF_PUT_BYTES)
+        self._topics.check_room(turn, len(put.value) + ROW_BYTES)
         topic = self._topic(turn, put.topic)
         self._check_copies(put.topic)
         producer, counter = put.producer or "", put.counter or 0
@@ -195,7 +195,7 @@ class Serving:
         self._done.append(Parked(request.topic, asked, TopicSubscribed(op, is_changed, 1, unknown)))
 
     def _unsubscribe(self, turn: ServiceTurn, asked: TopicAsked, request: TopicUnsubscribe) -> None:
-        self._topics.check_room(turn, ROW_BYTES)
+        self._topics.check_room(turn, ROW_BYTES, makes_room=True)
         topic = self._topic(turn, request.topic)
         if request.op is None:
             until_ms = asked.asked_ms + AWAY_MS
@@ -248,7 +248,7 @@ class Serving:
         """Keep what a get says is done, once."""
         if not get.done or asked.is_said:
             return asked
-        self._topics.check_room(turn, ROW_BYTES * len(get.done))
+        self._topics.check_room(turn, topic.done_bytes(get.subscriber, get.done), makes_room=True)
         topic.add_done(get.subscriber, get.done)
         return attrs.evolve(asked, is_said=True)
 

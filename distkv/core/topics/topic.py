@@ -8,7 +8,7 @@ subscription; each producer's in the order of counters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -17,7 +17,7 @@ from distkv.core.topics.copy_rows import Changes, CopyRows
 from distkv.core.topics.copy_state import CopyState
 from distkv.core.topics.digests import digest_of
 from distkv.core.topics.giving import next_messages, sooner
-from distkv.core.topics.join import join_row
+from distkv.core.topics.join import join_row, joined_bytes
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.subscribers import TopicSubscriber
 from distkv.errors import NotFoundError, TooLargeError
@@ -31,6 +31,8 @@ from distkv.wire.topic_rows import TOPIC, MessageRow, TopicRow, done_key, produc
 GONE_WAIT_MS: Final = 10_000
 """After something came from another copy, so long nothing is said to be gone: it may be on its way."""
 PAGE_BYTES: Final = 16 << 20
+DONE_BYTES: Final = 18
+"""The most by which a message that is done makes a row longer."""
 BASE_BYTES_MAX: Final = 512 << 10
 """Of what had come when a subscriber subscribed."""
 _NONE: Final = Ranges()
@@ -241,6 +243,11 @@ class Topic:
                 )
         for producer, some in said.items():
             self.copy.add_done(subscriber, producer, some)
+
+    def done_bytes(self, subscriber: str, pairs: Sequence[tuple[str, int]]) -> int:
+        """How much at the most `add_done` keeps."""
+        rows = [(done_key(subscriber, producer), b"") for producer in {producer for producer, _ in pairs}]
+        return joined_bytes(self.copy, rows) + DONE_BYTES * len(pairs)
 
     def next_messages(self, subscriber: str, limit: int, now_ms: int, bytes_max: int = PAGE_BYTES) -> Next:
         """What it is owed and may have now: `limit` messages at the most, and, behind the first one, so many bytes of

@@ -35,10 +35,10 @@ from distkv.wire.topic_rows import (
 )
 
 SPARE_BYTES: Final = 256 << 10
-"""Left free for what is kept about messages that come or go."""
-SPARE_OF_PUT_BYTES: Final = 32 << 10
-"""The same for one message: what is kept about its producer. From twice as much on, the node looks for memory at each
-request, which costs as much as half a put."""
+"""What puts and new subscriptions leave free for what is kept about messages that go: only so can room be made."""
+DISK_SPARE_BYTES: Final = 32 << 10
+"""So much of it is looked for on the disk. From twice as much on, the node looks for memory at each request, which
+costs as much as half a put."""
 
 
 class Topics:
@@ -144,21 +144,26 @@ class Topics:
         for id in topic.ids:
             self._by_id[id] = topic
 
-    def check_room(self, turn: ServiceTurn, size: int, spare_bytes: int = SPARE_BYTES) -> None:
-        """Whether so many bytes more can be kept with this step, and spare ones; to be asked before anything changes.
+    def check_room(self, turn: ServiceTurn, size: int, *, makes_room: bool = False) -> None:
+        """Whether so many bytes more can be kept with this step; to be asked before anything changes.
+
+        Args:
+            makes_room: what is kept lets messages go, so it may take half of what others leave free. The rest is for
+                what is kept when they go.
 
         Raises:
             NoSpaceError: the services of this node keep as much as they may, or the disk is full.
             BusyError: the node has not enough memory now.
         """
         data = turn.data
-        spare = min(spare_bytes, data.bytes_max // 16)
-        if size + spare > data.bytes_max - data.size - turn.data_bytes:
+        changed = self._kept.changed_bytes()
+        spare = min(SPARE_BYTES, data.bytes_max // 16) // (2 if makes_room else 1)
+        if turn.data_bytes + changed + size + spare > data.bytes_max - data.size:
             raise NoSpaceError(
                 "the topics of this node cannot keep more: its services keep as much as limits.data_bytes allows; let"
                 " subscribers take what waits, drop something, or allow more"
             )
-        data.check_room(turn.data_bytes + size + spare)
+        data.check_room(turn.written_bytes + changed + size + min(spare, DISK_SPARE_BYTES))
 
     @property
     def has_changed(self) -> bool:

@@ -188,6 +188,22 @@ def test_rows_of_all_services_together_have_a_bound_and_what_is_removed_makes_ro
     turn.keep_data("l", b"v")
 
 
+def test_row_that_replaces_another_one_needs_only_what_it_is_longer() -> None:
+    data = Data(bytes_max=2 * row_size("k", b"v"))
+    data.keep("s", "k", b"v")
+    data.keep("s", "l", b"v")
+    turn = ServiceTurn("s", 0, 0.0, data)
+    turn.keep_data("k", b"w")
+    with pytest.raises(NoSpaceError):
+        turn.keep_data("k", b"longer")
+    turn.keep_data("l", None)
+    turn.keep_data("l", None)
+    turn.keep_data("m", b"v")
+    assert turn.data_bytes == 0
+    with pytest.raises(NoSpaceError):
+        turn.keep_data("n", b"v")
+
+
 def test_bound_is_that_of_the_settings_where_there_are_some() -> None:
     assert Data().bytes_max == BYTES_MAX
     check_row("k", b"v", row_size("k", b"v"))

@@ -9,12 +9,13 @@ import pytest
 
 from distkv.core.ground.data import Data, mark_lost
 from distkv.core.ground.turn import ServiceTurn
+from distkv.core.topics.join import joined_bytes
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.topics import Topics
 from distkv.errors import BusyError, ExistsError, NoSpaceError, TooLargeError
 from distkv.wire.topic_errors import TakenError
 from distkv.wire.topic_rows import kept_key, message_key, producer_key, subscriber_key
-from tests.unit.core.topic_copies import IDS, NAME, SERVICE, Disk, copy_rows, given, put, ranges
+from tests.unit.core.topic_copies import IDS, NAME, SERVICE, Disk, copy_rows, given, put, ranges, value_of
 
 OTHER = "00000000000000bb"
 LATER_MS = 10_000
@@ -276,3 +277,75 @@ def test_put_of_a_lost_message_with_a_tag_is_refused() -> None:
     lose(disk, message_key("p", 1))
     with pytest.raises(TakenError):
         disk.restart().put("p", 1, b"\x01", 1.0, None, b"t" * 8, 0)
+
+
+@pytest.mark.parametrize("known", [0, 5])
+def test_joined_rows_keep_no_more_than_is_said_before(known: int) -> None:
+    """Of a copy that has nothing of it, and of one that has some."""
+    disk, other = Disk(), Disk()
+    topic, mine = disk.topic(), other.topic()
+    topic.subscribe("c", 1, None, 1.0)
+    for count, copy in ((30, topic), (known, mine)):
+        for number in range(count):
+            put(copy, f"p{number}", *range(1, 2 + number, 2))
+            copy.put(f"p{number}", 99, value_of("p", 99), 1.0, 7, bytes(8), 0)
+    topic.add_done("c", [(f"p{number}", 1) for number in range(20)])
+    topic.forget("p1", [1])
+    other.keep()
+    changes = [(key, value) for key, value in disk.keep().items() if key != "t"]
+    bytes_max = joined_bytes(mine.copy, changes)
+    mine.join_rows(changes, 0)
+    turn = ServiceTurn(SERVICE, 0, 0.0, other.data)
+    other.topics.keep(turn)
+    assert bytes_max // 2 < turn.written_bytes <= bytes_max
+
+
+def test_done_messages_keep_no_more_than_is_said_before() -> None:
+    disk = Disk()
+    topic = disk.topic()
+    topic.subscribe("c", 1, None, 1.0)
+    pairs = [(f"p{number}", counter) for number in range(5) for counter in range(1, 40, 2)]
+    for producer, counter in pairs:
+        put(topic, producer, counter, counter + 1)
+    topic.add_done("c", pairs[::2])
+    disk.keep()
+    bytes_max = topic.done_bytes("c", pairs)
+    topic.add_done("c", pairs)
+    turn = ServiceTurn(SERVICE, 0, 0.0, disk.data)
+    disk.topics.keep(turn)
+    assert 0 < turn.written_bytes <= bytes_max
+
+
+def test_what_a_step_changed_and_has_not_kept_counts_for_the_room() -> None:
+    disk = Disk()
+    disk.data.bytes_max = 10_000
+    turn = ServiceTurn(SERVICE, 0, 0.0, disk.data)
+    disk.topics.check_room(turn, 8000)
+    put(disk.topic(), "p", 1, 2, 3, 4)
+    with pytest.raises(NoSpaceError, match=r"limits\.data_bytes"):
+        disk.topics.check_room(turn, 8000)
+
+
+def test_what_lets_messages_go_has_room_where_puts_have_none() -> None:
+    disk = Disk()
+    disk.data.bytes_max = 16_000
+    turn = ServiceTurn(SERVICE, 0, 0.0, disk.data)
+    with pytest.raises(NoSpaceError, match=r"limits\.data_bytes"):
+        disk.topics.check_room(turn, 15_200)
+    disk.topics.check_room(turn, 15_200, makes_room=True)
+    with pytest.raises(NoSpaceError, match=r"limits\.data_bytes"):
+        disk.topics.check_room(turn, 15_600, makes_room=True)
+
+
+def test_messages_that_go_keep_no_more_than_is_said_before() -> None:
+    disk = Disk()
+    topic = disk.topic()
+    for number in range(30):
+        put(topic, f"p{number}", *range(1, 2 + number, 2))
+    going = [(key, None) for key in disk.keep() if key.startswith("m")]
+    bytes_max = joined_bytes(topic.copy, going)
+    topic.join_rows(going, 0)
+    turn = ServiceTurn(SERVICE, 0, 0.0, disk.data)
+    disk.topics.keep(turn)
+    assert 0 < turn.written_bytes <= bytes_max
+    assert turn.data_bytes < 0
