@@ -19,7 +19,9 @@ _CUTS: Final = ("split ", "cut ", "foreign")
 """How it begins what befalls the ways between nodes."""
 APART: Final = frozenset({"is cut off from all", "agent stops", "gets a namesake"})
 """What befalls a node that the others do not see then, or take for another one."""
-_SAID: Final = ("is said to be gone for good", "starts again with the address of")
+RETIRED: Final = "is said to be gone for good"
+"""Nobody waits for what only this node has."""
+_SAID: Final = (RETIRED, "starts again with the address of")
 
 
 class Troubles(Observer):
@@ -30,7 +32,7 @@ class Troubles(Observer):
         """Since when nodes may have been apart; None: never."""
         self._now_ms = 0
         self._lost: dict[str, int] = {}
-        """By host, when its disk was lost or set back last."""
+        """By host, when its disk was lost or set back last, or it was retired."""
         self._joined: set[str] = set()
         """Hosts that have something to lose: a new one begins with an empty disk, too."""
 
@@ -40,7 +42,7 @@ class Troubles(Observer):
         return self.split_ms is None and not self._lost
 
     def lost_since(self, at_ms: int) -> int:
-        """How many hosts lost their disks since then."""
+        """How many hosts lost their disks since then, or were retired."""
         return sum(lost_ms >= at_ms for lost_ms in self._lost.values())
 
     # -- what happens
@@ -49,6 +51,8 @@ class Troubles(Observer):
         self._now_ms = at_ms
         if (not name and what.startswith(_CUTS)) or what in APART or what.startswith(_SAID):
             self.split_ms = at_ms if self.split_ms is None else self.split_ms
+        if what == RETIRED:
+            self._lost[name] = at_ms
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         self._lost[host.name] = self._now_ms  # it was said a moment ago what befell the host

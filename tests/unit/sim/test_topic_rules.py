@@ -36,7 +36,7 @@ from distkv.sim.topics.rules import (
     ProducersInOrder,
     PutsAreKept,
 )
-from distkv.sim.topics.troubles import APART, Troubles
+from distkv.sim.topics.troubles import APART, RETIRED, Troubles
 from distkv.sim.wording import DEEDS
 from distkv.wire.message import ResetRecord
 
@@ -287,3 +287,9 @@ def test_host_whose_life_is_over_has_lost_its_disk() -> None:
     assert host.process is not None
     troubles.stepped(host.process, None, Ready(records=[ResetRecord()]))
     assert troubles.lost_since(0) == 1
+
+
+def test_node_that_was_retired_counts_as_a_lost_disk() -> None:
+    troubles = Troubles()
+    troubles.befell(60, "a", RETIRED)
+    assert (troubles.lost_since(50), troubles.lost_since(70), troubles.is_whole) == (1, 0, False)
