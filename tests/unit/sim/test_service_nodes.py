@@ -15,7 +15,14 @@ import pytest
 from distkv import mount
 from distkv.core.client_writes import LocalSet
 from distkv.core.ready import Answer, Input, Ready, ServiceAsked
-from distkv.errors import BadValueError, InternalError, NotReadyError, RequestError, SettingsError, UnknownOutcomeError
+from distkv.errors import (
+    BadValueError,
+    InternalError,
+    NotReadyError,
+    RequestError,
+    SettingsError,
+    UnknownOutcomeError,
+)
 from distkv.model.path import Path
 from distkv.sim.actions import ServiceAction
 from distkv.sim.draft import draw, seeds_with

@@ -10,7 +10,7 @@ from collections import Counter
 import attrs
 
 from distkv.core.ready import Input, Ready, ServiceAsked, ServiceResult, ServiceWithdrawn
-from distkv.errors import RequestError, UnknownOutcomeError
+from distkv.errors import NotReadyError, RequestError, UnknownOutcomeError
 from distkv.sim.host import Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import SlotRecord
@@ -30,8 +30,9 @@ class SeenNotes:
 
 class NotesAreKept(Observer):
     """Each request is answered; an answer says that the keeper wrote it down. What must not be repeated is written down
-    once at the most; what has effects is not written down when it was refused, unless that says that it may be. Once
-    all is well, each watch knows just what is kept."""
+    once at the most; what has effects is not written down when it was refused, unless that says that it may be, or that
+    the node which was asked serves no more. In the end each watch knows just what is kept, and names the nodes that do
+    not run: of theirs it knows what they told last."""
 
     rule = "a note is written down by its keeper"
 
@@ -78,12 +79,17 @@ class NotesAreKept(Observer):
     # -- inside
 
     def _look_at_watches(self, fleet: Observed) -> None:
-        machines = [host.live.services.get(ECHO) for host in fleet.ours() if host.live.is_serving]
+        hosts = {host.node: host for host in fleet.ours() if host.live.is_serving}
+        machines = [host.live.services.get(ECHO) for host in hosts.values()]
         notes = [one.notes for one in machines if isinstance(one, Echo) and one.notes is not None]
         kept = {name: text for one in notes for name, text in one.kept.items()}
         for (process, _), seen in self.watches.items():
-            if process.is_running and (seen.texts, seen.away, seen.is_complete) != (kept, (), True):
-                raise self.broken(f"{process.host.name} was told {seen}, and kept is {kept}")
+            if not process.is_running:
+                continue
+            away = tuple(sorted(process.replica.registry.nodes.keys() - hosts.keys()))
+            known = {name: text for name, text in seen.texts.items() if not away or name in kept}
+            if (known, seen.away, seen.is_complete) != (kept, away, True):
+                raise self.broken(f"{process.host.name} was told {seen}, and kept is {kept}, away are {away}")
             self.known_count += len(seen.texts)
 
     def _wrote(self, note: EchoNoted) -> None:
@@ -109,7 +115,8 @@ class NotesAreKept(Observer):
             self.listed.append(result)
         elif isinstance(asked, EchoNote) and isinstance(result, RequestError):
             self.refused.append(result)
-            if asked.has_effects and not isinstance(result, UnknownOutcomeError):
+            serves_no_more = isinstance(result, NotReadyError) and str(result).startswith(f"{process.host.node} is ")
+            if asked.has_effects and not (serves_no_more or isinstance(result, UnknownOutcomeError)):
                 self._never.add(asked.text)
                 self._look_at_never(asked.text)
         elif isinstance(asked, EchoNote) and isinstance(result, EchoNoted):
