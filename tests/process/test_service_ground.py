@@ -28,7 +28,7 @@ def test_it_holds_a_token_and_its_entry_has_the_fence_of_that(solo: Server) -> N
     fence = asked(solo, "echo_hold", token="night")["text"]
     found = asked(solo, "get_value", path=[None, "service", "echo", "night"], nchain=1)
     token, epoch, counter = found["fence"]
-    assert (found["value"], f"{token}:{epoch}.{counter}") == ("night", fence)
+    assert (found["value"], f"{token}:{epoch}.{counter}") == (fence, fence)
 
 
 def test_slow_work_is_done_and_a_fault_in_it_costs_nothing_else(solo: Server) -> None:

@@ -51,7 +51,7 @@ class EchoWatch(ServiceRequest):
 
 @lean_value
 class EchoHold(ServiceRequest):
-    """Have an entry written by the name of a token, under its fence; the answer is the fence."""
+    """Have an entry written by the name of a token, under its fence; the answer and the value are the fence."""
 
     seq: int
     token: str
