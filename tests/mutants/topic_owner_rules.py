@@ -273,4 +273,12 @@ TOPIC_OWNER_RULES = (
         "                    followers[holder] = 1\n",
         OWNERS,
     ),
+    broken(
+        "announcements-unseen",
+        "an owner looks for followers again when another node announces that it keeps topics",
+        "core/topics/owning.py",
+        "            if self._servers.announced(what.node):\n                self._taking_over.look_at_all()\n",
+        "            pass\n",
+        f"{OWNERS}::test_topic_that_began_before_others_announced_themselves_gets_its_follower_then",
+    ),
 )

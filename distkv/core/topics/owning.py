@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final, Protocol
 
+from distkv.core.ground.frames import Announced
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput
 from distkv.core.ground.node_calls import NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
@@ -342,6 +343,9 @@ class Owners:
             self._servers.mend(turn)
             self._known.lives_changed()
             self._taking_over.look_at_all()
+        elif isinstance(what, Announced):
+            if self._servers.announced(what.node):
+                self._taking_over.look_at_all()
         elif isinstance(what, NodesSilent):
             self._servers.silent(what.nodes, turn.boot_ms)
         elif isinstance(what, Replied) and isinstance(what.purpose, EntryWrite):

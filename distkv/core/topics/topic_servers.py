@@ -54,6 +54,8 @@ class TopicServers:
         self._is_writing = False
         """Whether the store has not shown yet what this node wrote about itself."""
         self._silent_until: Final = dict[NodeName, int]()
+        self._serving: Final = set[NodeName]()
+        """Which nodes were given topics when they announced something last."""
 
     def begin(self, turn: ServiceTurn) -> None:
         for key in self._ground.entries.all_keys(SERVER):
@@ -145,6 +147,14 @@ class TopicServers:
         if node == self._ground.me:
             self._is_writing = False
             self.mend(turn)
+        return True
+
+    def announced(self, node: NodeName) -> bool:
+        """What a node announces may be something else; whether it is given topics now and was not, or no more."""
+        serves = self._serves(node)
+        if serves == (node in self._serving):
+            return False
+        (self._serving.add if serves else self._serving.discard)(node)
         return True
 
     def silent(self, nodes: Iterable[NodeName], now_ms: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ground.frames import Announced
 from distkv.core.ground.machine import NodesChanged
 from distkv.core.ground.node_calls import NodesSilent
 from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
@@ -119,6 +120,19 @@ def test_node_that_announces_that_it_keeps_no_topics_is_given_none() -> None:
     b.put()
     assert b.view().followers == (C,)
     assert a.owners.may_begin("u")
+
+
+def test_topic_that_began_before_others_announced_themselves_gets_its_follower_then() -> None:
+    """TOPIC-9."""
+    a, *_ = fleet(A, B)
+    del a.fields.found[B]
+    a.put()
+    a.pass_ms(2000)
+    assert a.view().followers == ()
+    a.fields.found[B] = {SERVE: True}
+    a.step(Announced(B))
+    a.pass_ms(2000)
+    assert a.view().followers == (B,)
 
 
 def test_node_that_is_set_to_keep_none_begins_none() -> None:
