@@ -13,14 +13,6 @@ UNKNOWN = "tests/scenarios/test_scenarios.py::test_scenario_gives_the_expected_t
 
 TOPIC_FORGET_RULES = (
     broken(
-        "doubt-waits-for-a-look",
-        "a client that asks for a new subscriber waits a tenth of a second, not until all topics are looked at",
-        "core/topics/forgetting.py",
-        "self._looked_ms + DOUBT_MS)\n",
-        "self._looked_ms + LOOK_MS)\n",
-        DOUBTS,
-    ),
-    broken(
         "not-subscribed-by-an-older-answer",
         "that nobody knows a subscriber is said by a question that was asked after its get came",
         "core/topics/subscriber_doubts.py",
