@@ -75,9 +75,13 @@ class CopiesHere:
 
     ids: set[str] = attrs.field(factory=set)
     whole: bool = True
+    is_damaged: bool = False
 
     def has(self, name: str, ids: Collection[str]) -> bool:  # noqa: ARG002
         return not self.ids.isdisjoint(ids)
+
+    def has_all(self, name: str, ids: Collection[str]) -> bool:
+        return self.has(name, ids) and not self.is_damaged
 
     def is_whole(self, name: str) -> bool:  # noqa: ARG002
         return self.whole

@@ -281,4 +281,12 @@ TOPIC_OWNER_RULES = (
         "            pass\n",
         f"{OWNERS}::test_topic_that_began_before_others_announced_themselves_gets_its_follower_then",
     ),
+    broken(
+        "lost-row-unseen",
+        "an owner whose disk has lost rows of a copy lacks what its followers have",
+        "core/topics/owning.py",
+        "not self._copies.has_all(name, view.ids)",
+        "not self._copies.has(name, view.ids)",
+        f"{OWNERS}::test_owner_whose_disk_lost_a_row_lacks_what_its_followers_have",
+    ),
 )

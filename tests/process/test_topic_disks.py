@@ -1,4 +1,4 @@
-"""Topics on three nodes of which one loses its disk, or is retired.
+"""Topics on three nodes of which one loses its disk, gets an old one, is retired, or has a damaged row.
 
 Knows: what happens to a disk, and what a client with a state and `distkv doctor` see.  Does not know how copies become
 equal.
@@ -7,16 +7,19 @@ equal.
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import attrs
 import pytest
 
 import distkv
+from distkv.storage.archive import ARCHIVE_NAME
 from tests.process.cluster import Cluster, open_cluster
-from tests.process.disks import discard
+from tests.process.disks import copy_disk, discard
 from tests.process.servers import Server, wait_until
 
 pytestmark = pytest.mark.slow
@@ -142,6 +145,41 @@ def test_topic_goes_on_when_a_disk_is_wiped(tmp_path: Path, which: str) -> None:
 def holder(work: Work, which: str) -> str:
     shown = work.shown()
     return str(shown["owner"]) if which == "owner" else str(shown["followers"][0])
+
+
+@pytest.mark.parametrize("which", ["owner", "follower"])
+def test_topic_goes_on_with_an_old_disk(tmp_path: Path, which: str) -> None:
+    with working(tmp_path) as work:
+        server = work.cluster[holder(work, which)]
+        server.kill()
+        old = copy_disk(server.data_dir, tmp_path / "old")
+        work.cluster.start(server.name)
+        work.put(5, 6)
+        work.take()
+        work.put(7)
+        server.kill()
+        discard(server.data_dir)
+        shutil.copytree(old, server.data_dir)
+        work.cluster.start(server.name)
+        assert_all_is_well(work, "a", "b", "c")
+
+
+@pytest.mark.parametrize("which", ["owner", "follower"])
+def test_message_whose_row_is_damaged_comes_from_the_other_copy(tmp_path: Path, which: str) -> None:
+    with working(tmp_path) as work:
+        server = work.cluster[holder(work, which)]
+        server.wait_settled()
+        server.kill()
+        with closing(sqlite3.connect(server.data_dir / ARCHIVE_NAME)) as connection:
+            changed = connection.execute(
+                "UPDATE data SET checked = checked + 1 WHERE (machine, key) = "
+                "(SELECT machine, max(key) FROM data WHERE machine = 'topics' AND key LIKE 'm%')"
+            )
+            assert changed.rowcount == 1
+            connection.commit()
+        work.cluster.start(server.name)
+        assert_all_is_well(work, "a", "b", "c")
+        assert "row_damaged" in server.errors
 
 
 @pytest.mark.parametrize("which", ["owner", "follower"])

@@ -11,7 +11,7 @@ Invariant: an operation that was said to be copied is on the disks of all follow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -205,6 +205,15 @@ class Copying:
             self._look_at(turn, name, topic, self._host.followers_of(name))
             self._finish(turn, name, topic)
 
+    def started(self, turn: ServiceTurn, names: Iterable[str]) -> None:
+        """This node has started, and owns these topics: their followers are to say what they have."""
+        wanted = dict[NodeName, list[str]]()
+        for name in names:
+            for node in self._host.followers_of(name):
+                wanted.setdefault(node, []).append(name)
+        for node, theirs in sorted(wanted.items()):
+            _want_compared(turn, node, theirs)
+
     # -- what comparing says
 
     def begin(self, turn: ServiceTurn, name: str, node: NodeName, run: int) -> None:
@@ -377,15 +386,20 @@ class Copying:
         for name in ended:
             self._topics[name].leave(node)
             self._topics[name].behind.add(node)
-        for at in range(0, len(ended), NAMES_MAX):
-            body = pack(CompareWanted(tuple(ended[at : at + NAMES_MAX])))
-            turn.ask_node(node, body, _Unwhole(node), patience_ms=PATIENCE_MS)
+        _want_compared(turn, node, ended)
 
     def _drop_unused(self, turn: ServiceTurn, node: NodeName) -> None:
         """Nothing is sent any more to a node that follows nothing here."""
         if node in self._streams and not any(node in topic.sent for topic in self._topics.values()):
             for purpose in self._streams.pop(node).purposes():
                 turn.withdraw(purpose)
+
+
+def _want_compared(turn: ServiceTurn, node: NodeName, names: Sequence[str]) -> None:
+    """A follower is to compare its copies of these topics."""
+    for at in range(0, len(names), NAMES_MAX):
+        body = pack(CompareWanted(tuple(names[at : at + NAMES_MAX])))
+        turn.ask_node(node, body, _Unwhole(node), patience_ms=PATIENCE_MS)
 
 
 def _read(reply: object) -> Copied | None:

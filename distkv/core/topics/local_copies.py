@@ -86,6 +86,9 @@ class LocalCopies:
     def has(self, name: str, ids: Collection[str]) -> bool:
         return self.topics.find(name, ids) is not None
 
+    def has_all(self, name: str, ids: Collection[str]) -> bool:
+        return self.has(name, ids) and name not in self.topics.in_doubt
+
     def is_whole(self, name: str) -> bool:
         return self.comparing.is_whole(name)
 

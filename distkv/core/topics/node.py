@@ -85,6 +85,7 @@ class TopicNode:
         self.comparing.begin(turn, data)
         self.forgetting.begin(turn)
         self._owned = set(self.owners.owned())
+        self.copies.copying.started(turn, sorted(self._owned))
         self._go_on(turn)
 
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:

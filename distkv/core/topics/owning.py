@@ -44,6 +44,9 @@ class Copies(Protocol):
     def has(self, name: str, ids: Collection[str]) -> bool:
         """Whether there is a copy of a topic with one of these ids."""
 
+    def has_all(self, name: str, ids: Collection[str]) -> bool:
+        """Whether there is one, and the disk has lost nothing of it."""
+
     def is_whole(self, name: str) -> bool:
         """Whether it has all that the owner had whom this node followed last."""
 
@@ -75,7 +78,7 @@ class Owners:
             self._servers.register(turn)
         for name in self.owned():
             view = self._known.view(name)
-            if view is not None and not self._copies.has(name, view.ids):
+            if view is not None and not self._copies.has_all(name, view.ids):
                 self.doubt(turn, name)
         self._taking_over.look_at_all()
 

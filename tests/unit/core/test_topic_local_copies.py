@@ -17,7 +17,7 @@ from distkv.core.topics.settings import TOPICS, TopicSettings
 from distkv.errors import NoSpaceError
 from distkv.wire.declared import pack
 from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
-from distkv.wire.topic_messages import CopiedRow, CopiedTopic, CopyBatch
+from distkv.wire.topic_messages import CompareWanted, CopiedRow, CopiedTopic, CopyBatch
 from distkv.wire.topic_questions import NODE_QUESTIONS
 from distkv.wire.topic_requests import TopicPut
 from distkv.wire.topic_rows import MessageRow, message_key
@@ -43,6 +43,17 @@ def test_rows_of_a_copy_go_to_the_followers_when_the_entry_names_it(id: str, exp
     assert [one.node for one in asked if isinstance(NODE_QUESTIONS.read(one.body), CopyBatch)] == expected
     machine.step(ServiceTurn(TOPICS, 1000, WALL, data), ServiceWoken())
     assert machine.statistics()["unnamed"] == ([] if expected else ["log"]), "people are shown the other"
+
+
+def test_owner_that_starts_asks_its_followers_to_compare() -> None:
+    data = Data()
+    entry = TopicEntry((NAMED,), Holder(A, LIFE), followers=(Holder(B, LIFE),), namings=(1,))
+    entries = KnownEntries({topic_key("log"): (pack(entry),)})
+    nodes, turn = KnownNodes(frozenset((A, B, C)), frozenset((B, C))), ServiceTurn(TOPICS, 0, WALL, data)
+    ground = ServiceGround(A, LIFE, 1.0, {}, data.of(TOPICS), entries, nodes, KnownFields())
+    TopicMachine(TopicSettings(), random.Random(1)).begin(turn, ground)
+    asked = [(one.node, NODE_QUESTIONS.read(one.body)) for one in turn.effects if isinstance(one, AskedOfNode)]
+    assert (B, CompareWanted(("log",))) in asked
 
 
 def test_owner_whose_entry_has_no_room_owns_the_topic_no_more_when_another_one_took_it() -> None:

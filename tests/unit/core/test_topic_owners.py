@@ -558,6 +558,14 @@ def test_owner_without_its_copy_lacks_what_its_followers_have() -> None:
     assert (a.view().owner, a.view().lacking, a.view().is_lost) == (A, (B,), False)
 
 
+def test_owner_whose_disk_lost_a_row_lacks_what_its_followers_have() -> None:
+    """TOPIC-13."""
+    a, *_ = begun()
+    a.copies.is_damaged = True
+    a.begin()
+    assert (a.view().owner, a.view().lacking, a.view().is_lost) == (A, (B,), False)
+
+
 def test_owner_alone_without_its_copy_says_that_it_is_lost() -> None:
     (a,) = fleet(A)
     a.put()
