@@ -89,6 +89,7 @@ from distkv.wire.request import (
     TreeSay,
 )
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
+from distkv.wire.topic_fields import OP_MAX
 from distkv.wire.topic_requests import (
     TopicDrop,
     TopicGet,
@@ -289,6 +290,7 @@ def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValu
 topic_names = token_names
 client_producers = topic_names.filter(lambda name: not name.startswith("~"))
 topic_counters = st.integers(1, 50) | st.integers(1, 2**63 - 1)
+topic_ops = st.integers(1, 50) | st.integers(1, OP_MAX)
 counter_maps: st.SearchStrategy[dict[str, Ranges]] = st.dictionaries(
     topic_names,
     st.lists(st.tuples(st.integers(1, 200), st.integers(1, 20)), max_size=4).map(
@@ -310,8 +312,8 @@ def topic_puts(draw: st.DrawFn) -> TopicPut:
 
 
 topic_request_kinds: list[st.SearchStrategy[TopicRequest]] = [
-    st.builds(TopicSubscribe, seqs, topic_names, topic_names, st.none() | topic_counters, st.none() | counter_maps),
-    st.builds(TopicUnsubscribe, seqs, topic_names, topic_names, st.none() | topic_counters),
+    st.builds(TopicSubscribe, seqs, topic_names, topic_names, st.none() | topic_ops, st.none() | counter_maps),
+    st.builds(TopicUnsubscribe, seqs, topic_names, topic_names, st.none() | topic_ops),
     topic_puts(),
     st.builds(
         TopicGet,

@@ -29,7 +29,7 @@ from distkv.core.topics.unfit_followers import UnfitFollowers
 from distkv.errors import DistkvError, NotReadyError
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
-from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
+from distkv.wire.topic_entries import IDS_MAX, Holder, TopicEntry, topic_key
 from distkv.wire.topic_requests import TopicSet
 
 NOBODY: Final = frozenset[NodeName]()
@@ -241,7 +241,7 @@ class Owners:
         if view is None or entry is None:
             entry = TopicEntry((self._new_id(),), self._known.me, dropped=() if entry is None else entry.dropped)
         elif not view.holders and not self._copies.has(name, view.ids):
-            entry = evolve(entry, ids=(self._new_id(),), lost=True)
+            entry = evolve(entry, ids=(*entry.ids, self._new_id())[-IDS_MAX:], lost=True)
         for node in () if view is None or view.owner is None else (view.owner, *view.followers):
             if node != self.me and not self._stays(node, entry):
                 self._leases.took(turn, name, node)

@@ -477,7 +477,7 @@ def test_copies_that_are_all_lost_let_the_topic_begin_anew() -> None:
     c.put()
     view = c.view()
     assert (view.owner, view.is_lost, view.lacking) == (C, True, ())
-    assert view.ids.isdisjoint(before)
+    assert view.ids > before, "a node that was left out before may still have a copy"
     assert a.owners.is_mine("t"), "it has not heard of that"
 
 
