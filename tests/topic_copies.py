@@ -191,6 +191,7 @@ class CopyNode:
     is_paused: bool = False
     starts: int = 0
     rows_max: int = 1 << 30
+    copies_max: int = 1 << 30
     """So many rows a copy may have here."""
     dropped: set[str] = attrs.field(factory=set)
     """Topics of which this node keeps no copy."""
@@ -431,12 +432,13 @@ class CopyNode:
         return None if entry is None else entry.namings.get(self.me)
 
     def copy_of(self, name: str) -> ComparedCopy | None:
-        is_none = name not in self.copies and self.is_lacking(name) and self.naming_of(name) is None
+        is_none = name not in self.copies and (self.is_lacking(name) or self.naming_of(name) is not None)
         return NoCopy(frozenset({ID})) if is_none else self.copies.get(name)
 
     def begin_copy(self, turn: ServiceTurn, name: str) -> bool:  # noqa: ARG002
-        self.copies[name] = RowsCopy()
-        return True
+        if len(self.copies) < self.copies_max:
+            self.copies[name] = RowsCopy()
+        return name in self.copies
 
     def owned_copy(self, name: str, ids: Collection[str]) -> RowsCopy | None:
         return self.copies.setdefault(name, RowsCopy()) if self.is_mine(name) and ID in ids else None

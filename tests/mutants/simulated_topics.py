@@ -143,7 +143,7 @@ SIMULATED_TOPICS = (
         "replaced",
         "a node that is named makes a copy",
         "comparing.py",
-        "not (naming is not None and is_alive and host.begin_copy(turn, name)):\n",
-        "not (naming is not None and is_alive and naming < 0):\n",
+        "and is_wanted and self._host.begin_copy(turn, name)\n",
+        "and is_wanted and name not in self._standings and name in self._ended\n",
     ),
 )

@@ -74,10 +74,11 @@ class CompareHost(OwnedCopies, Protocol):
         """Whether the entry says that the owner may lack what this node has."""
 
     def copy_of(self, name: str) -> ComparedCopy | None:
-        """The copy that has an id of the entry; `NoCopy` if there is none, and the owner may lack one."""
+        """The copy that has an id of the entry; `NoCopy` if there is none, and this node follows, or the owner may lack
+        one."""
 
     def begin_copy(self, turn: ServiceTurn, name: str) -> bool:
-        """This node is named as a follower, and has no copy: it makes an empty one. False: there is no room."""
+        """This node is named as a follower, and has no copy: it makes an empty one. False: it cannot."""
 
     def let_go(self, turn: ServiceTurn, name: str) -> None:
         """All messages of this copy are forgotten."""
@@ -294,12 +295,12 @@ class Comparing:
         host = self._host
         owner, naming = host.owner_of(name), host.naming_of(name)
         is_alive = owner is not None and owner != self._me and host.is_alive(owner)
-        copy = host.copy_of(name)
-        if isinstance(copy, NoCopy):
-            self._whole.forget(turn, name)
-        elif copy is None and not (naming is not None and is_alive and host.begin_copy(turn, name)):
+        copy = self._copy(turn, name, is_wanted=naming is not None and is_alive)
+        if copy is None:
             self._forget(turn, name)
             return
+        if isinstance(copy, NoCopy):
+            self._whole.forget(turn, name)
         standing = _CopyStanding(owner, is_alive, naming, host.is_lacking(name))
         before = self._standings.get(name)
         if standing == before:
@@ -314,6 +315,12 @@ class Comparing:
             del self._clean[name]
         if standing.is_alive:
             self._times.soon[name] = None
+
+    def _copy(self, turn: ServiceTurn, name: str, *, is_wanted: bool) -> ComparedCopy | None:
+        """That of this node; if it is to follow, and has room, it makes one."""
+        copy = self._host.copy_of(name)
+        is_made = isinstance(copy, NoCopy) and is_wanted and self._host.begin_copy(turn, name)
+        return self._host.copy_of(name) if is_made else copy
 
     def _forget(self, turn: ServiceTurn, name: str) -> None:
         """There is no copy any more."""
@@ -346,8 +353,11 @@ class Comparing:
                 self._begin_run(turn, name)
 
     def _begin_run(self, turn: ServiceTurn, name: str) -> None:
-        copy, standing = self._host.copy_of(name), self._standings.get(name)
-        if copy is None or standing is None or not standing.is_alive or name in self._runs:
+        standing = self._standings.get(name)
+        if standing is None or not standing.is_alive or name in self._runs:
+            return
+        copy = self._copy(turn, name, is_wanted=standing.is_named)
+        if copy is None:
             return
         self._last += 1
         run = self._runs[name] = _CopyRun(name, self.start * RUNS_OF_A_START + self._last % RUNS_OF_A_START, standing)
@@ -355,7 +365,8 @@ class Comparing:
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
         ids, had_all, naming = tuple(sorted(copy.ids)), self._whole.had_all(run.name), run.standing.naming
-        is_refused = run.name in self._refused
+        has_no_room = isinstance(copy, NoCopy) and naming is not None
+        is_refused = has_no_room or run.name in self._refused
         self._refused.discard(run.name)
         body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming, is_refused)
         self._ask(turn, run, pack(body))

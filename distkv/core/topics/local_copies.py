@@ -163,7 +163,7 @@ class LocalCopies:
 
     def copy_of(self, name: str) -> ComparedCopy | None:
         view, topic = self.owners.view(name), self.current(name)
-        if topic is None and view is not None and self.naming_of(name) is None and self.is_lacking(name):
+        if topic is None and view is not None and (self.naming_of(name) is not None or self.is_lacking(name)):
             return NoCopy(view.ids)
         return topic
 

@@ -430,6 +430,32 @@ def test_follower_without_room_for_what_is_there_is_to_be_replaced() -> None:
     assert len(a.replaced) == before, "who follows no more has nothing to refuse"
 
 
+def test_follower_with_as_many_topics_as_it_may_have_is_to_be_replaced_though_nothing_new_comes() -> None:
+    """TOPIC-9."""
+    fleet = _fleet()
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    b.copies_max = 0
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    assert {*a.replaced} == {(T, B)}
+    assert not b.comparing.is_whole(T)
+    fleet.name(T, A)
+    before = len(a.replaced)
+    fleet.pass_time(SOON_MS)
+    assert len(a.replaced) == before, "who follows no more has nothing to refuse"
+
+
+def test_follower_that_has_room_again_makes_a_copy() -> None:
+    fleet = _fleet((A, "one"))
+    b = fleet.nodes[B]
+    b.copies_max = 0
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    b.copies_max = 1
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_whole(T)
+
+
 def test_answer_that_cannot_be_read_is_asked_for_again() -> None:
     fleet = _fleet((A, "one"), (B, "two"))
     fleet.nodes[A].is_paused = True

@@ -17,7 +17,7 @@ from distkv.core.topics.settings import TOPICS, TopicSettings
 from distkv.errors import NoSpaceError
 from distkv.wire.declared import pack
 from distkv.wire.topic_entries import Holder, TopicEntry, topic_key
-from distkv.wire.topic_messages import CompareWanted, CopiedRow, CopiedTopic, CopyBatch
+from distkv.wire.topic_messages import Compare, CompareWanted, CopiedRow, CopiedTopic, CopyBatch
 from distkv.wire.topic_questions import NODE_QUESTIONS
 from distkv.wire.topic_requests import TopicPut
 from distkv.wire.topic_rows import MessageRow, message_key
@@ -54,6 +54,17 @@ def test_owner_that_starts_asks_its_followers_to_compare() -> None:
     TopicMachine(TopicSettings(), random.Random(1)).begin(turn, ground)
     asked = [(one.node, NODE_QUESTIONS.read(one.body)) for one in turn.effects if isinstance(one, AskedOfNode)]
     assert (B, CompareWanted(("log",))) in asked
+
+
+def test_follower_with_as_many_topics_as_it_may_have_tells_the_owner() -> None:
+    data, turn = Data(), ServiceTurn(TOPICS, 0, WALL, Data())
+    named = TopicEntry((NAMED,), Holder(A, LIFE), followers=(Holder(B, LIFE),), namings=(1,))
+    entries = KnownEntries({topic_key("log"): (pack(named),)})
+    nodes = KnownNodes(frozenset((A, B)), frozenset((A,)))
+    machine = TopicMachine(TopicSettings(topics_max=0), random.Random(1))
+    machine.begin(turn, ServiceGround(B, LIFE, 1.0, {}, data.of(TOPICS), entries, nodes, KnownFields()))
+    asked = [NODE_QUESTIONS.read(one.body) for one in turn.effects if isinstance(one, AskedOfNode) and one.node == A]
+    assert [one.is_refused for one in asked if isinstance(one, Compare)] == [True]
 
 
 def test_owner_whose_entry_has_no_room_owns_the_topic_no_more_when_another_one_took_it() -> None:
