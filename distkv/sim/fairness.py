@@ -40,6 +40,12 @@ from distkv.sim.workload import WRITE_BYTES
 
 ANY_TIME: Final = frozenset({Deed.AGENT_UP, Deed.DISK_FREE, Deed.REJOIN, Deed.NAMESAKE_GONE, Deed.RESUME})
 """Ends of faults; the other deeds are for a node that runs."""
+_BY_CLIENTS: Final = (Write, Fill, Swap, Decide, DecideAny, TellAll, ServiceAction)
+
+
+def is_by_client(action: Happening) -> bool:
+    """Whether a client does it: it is no fault, nor the end of one."""
+    return isinstance(action, _BY_CLIENTS)
 
 
 class Fairness:

@@ -17,6 +17,7 @@ import attrs
 
 from distkv.core.ready import FollowTold, HeardMessage, Input, PeerAnswered
 from distkv.errors import DistkvError
+from distkv.model.invariant import BrokenInvariantError
 from distkv.sim.host import Host
 from distkv.sim.reached import Reached
 from distkv.sim.rule import BrokenRuleError, Observer
@@ -33,9 +34,10 @@ BEFORE_FAULTS_MIN: Final = 100
 WRITES_MIN: Final = 50
 
 BUGS: Final = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, DistkvError
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, DistkvError,
+    BrokenInvariantError,
 )  # fmt: skip
-"""What the core may raise, and never must."""
+"""What the core, or a client's half, may raise, and never must."""
 
 
 class Verdict(StrEnum):

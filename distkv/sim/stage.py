@@ -55,7 +55,7 @@ from distkv.sim.actions import (
     WaitState,
     Write,
 )
-from distkv.sim.fairness import Fairness
+from distkv.sim.fairness import Fairness, is_by_client
 from distkv.sim.fleet import Fleet
 from distkv.sim.growth import NotPossibleError, check_somebody_runs, gather, grow, until
 from distkv.sim.host import Host, Process
@@ -89,6 +89,8 @@ class Stage:
         """The clients of each service."""
         self._strangers: Final = Strangers(fleet, self._core)
         self._fairness: Final = Fairness(fleet, self._copies)
+        self._recoveries = 0
+        """How often all faults ended."""
 
     def do(self, action: Action) -> None:
         """Carry out one action.
@@ -112,7 +114,7 @@ class Stage:
             case PassTime() | Settle() | WaitState() | Recover():
                 self._pass(action)
             case Later(after_ms=after_ms, action=happening):
-                self._fleet.later(after_ms, partial(self._do_if_fair, happening))
+                self._fleet.later(after_ms, partial(self._do_if_fair, happening, self._recoveries))
             case Show() | ShowState() | ShowService():
                 raise NotPossibleError("there is no trace here")
             case _:
@@ -128,9 +130,10 @@ class Stage:
 
     # -- what takes no time
 
-    def _do_if_fair(self, action: Happening) -> None:
-        """Where it does not apply any more, it is left out."""
-        if self._fairness.allows(action):
+    def _do_if_fair(self, action: Happening, recoveries: int) -> None:
+        """Where it does not apply any more, it is left out; also a fault that was planned before all faults ended."""
+        is_over = recoveries < self._recoveries and not is_by_client(action)
+        if not is_over and self._fairness.allows(action):
             with suppress(NotPossibleError):
                 self._happen(action, is_planned=True)
 
@@ -402,6 +405,7 @@ class Stage:
     def _end_faults(self) -> None:
         """Every fault ends, and who does not run starts."""
         fleet = self._fleet
+        self._recoveries += 1
         fleet.befell("", "all faults end")
         fleet.heal()
         fleet.network.diversions.clear()

@@ -168,3 +168,19 @@ def test_what_cannot_be_is_named_with_its_line(line: str, why: str) -> None:
     script = parse_script(f"cluster a b\ndrop gossip\nset a k 1\n{line}\nwait c ready\n----\n", "t.txt")
     with pytest.raises(ScriptFailedError, match=f"^t.txt, line 4: {why}"):
         play(script)
+
+
+def test_fault_that_was_planned_before_all_faults_ended_does_not_begin_after_that() -> None:
+    planned = ("later 2s isolate b", "run 1s", "recover")
+    lines = _shown("cluster a b", "show nothing", *planned, "run 2s", "set a k 1", "run 1s", "state")
+    assert lines == ["a b: ready; k = 1"]
+
+
+def test_request_that_was_planned_before_all_faults_ended_is_made() -> None:
+    lines = _shown("cluster a b", "show nothing", "later 2s set a k 1", "run 1s", "recover", "run 2s", "state")
+    assert lines == ["a b: ready; k = 1"]
+
+
+def test_fault_that_is_planned_after_all_faults_ended_begins() -> None:
+    lines = _shown("cluster a b", "show nothing", "recover", "later 1s crash b", "run 2s", "state")
+    assert lines[-1] == "b: does not run"

@@ -11,6 +11,7 @@ import pytest
 
 from distkv.core.replica import Replica
 from distkv.graph.trace import Moment
+from distkv.model.invariant import must
 from distkv.model.ledger import Ledger
 from distkv.sim import scenario as scenario_module
 from distkv.sim.actions import Deed, Foreign, Move, Retire, Split, StartNode, ToNode, Write
@@ -79,6 +80,11 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
     outcome = run(draw(3))
     assert (outcome.verdict, outcome.rule) == (Verdict.FAILED, "no AttributeError")
     assert "ledger.py:" in outcome.what
+
+
+def test_machine_whose_promise_does_not_hold_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "hold_range", lambda *_, **__: must(False, "ticks are held"))
+    assert run(draw(3)).rule == "no BrokenInvariantError"
 
 
 @pytest.mark.slow
