@@ -42,6 +42,7 @@ class KnownNodes:
     alive: frozenset[NodeName] = frozenset()
     lives: Mapping[NodeName, int] = attrs.field(factory=dict)
     """Those of whoever has not `LIFE`."""
+    neighbours: tuple[NodeName, ...] = ()
 
     def life_of(self, node: NodeName) -> int | None:
         return self.lives.get(node, LIFE) if node in self.registered else None

@@ -83,6 +83,9 @@ class NodeFooting:
         found.update(name for name in others if recovery.has_returned(name, tree.announced_ms(name)))
         return frozenset(found)
 
+    def neighbours(self) -> tuple[NodeName, ...]:
+        return self._tree.neighbours
+
     def tell_all(self, service: str, body: bytes) -> None:
         self._tree.say(service, body)
 

@@ -71,6 +71,14 @@ class TreePart:
         self.given.append(FieldsGiven(service, fields))
 
     @property
+    def neighbours(self) -> tuple[NodeName, ...]:
+        """Those in the tree, the parent first."""
+        tree = self.tree
+        if tree is None:
+            return ()
+        return tuple(tree.children) if tree.parent is None else (tree.parent, *tree.children)
+
+    @property
     def announced(self) -> Mapping[NodeName, Announcement]:
         """What each node in the tree said last of itself."""
         return {} if self.tree is None else self.tree.announced

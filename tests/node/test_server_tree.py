@@ -22,6 +22,7 @@ from distkv.core.ready import ServiceAsked
 from distkv.core.server_tree.machine import ServerTree
 from distkv.sim.sayings import SAY, Sayings, SayText
 from tests.node.nodes import Client, Node, World, new_world, until
+from tests.proof.core.echo.machine import ECHO, Echo
 
 TREE = TreeConfig(announce_s=5.0)
 WITHIN_S = 120.0
@@ -44,9 +45,9 @@ async def _grown(*names: str, tree: TreeConfig = TREE) -> AsyncIterator[tuple[Wo
     """A network of ready nodes in one tree."""
     async with trio.open_nursery() as nursery:
         world = new_world(nursery)
-        nodes = [await world.start(names[0], init=1, tree=tree, services={SAY: Sayings()})]
+        nodes = [await world.start(names[0], init=1, tree=tree, services={SAY: Sayings(), ECHO: Echo()})]
         await world.ready(names[0])
-        nodes += [await world.start(name, tree=tree, services={SAY: Sayings()}) for name in names[1:]]
+        nodes += [await world.start(name, tree=tree, services={SAY: Sayings(), ECHO: Echo()}) for name in names[1:]]
         await world.ready(*names)
         with trio.fail_after(WITHIN_S):
             await until(lambda: _is_whole(nodes), 0.1)
@@ -59,6 +60,13 @@ def _heard(node: Node) -> list[tuple[str, bytes]]:
     machine = node.replica.services[SAY]
     assert isinstance(machine, Sayings)
     return [(told.origin.node, told.body) for told in machine.heard if isinstance(told, Heard)]
+
+
+async def _neighbours(node: Node) -> object:
+    found: list[Any] = []
+    node.driver.services.ask(ECHO, {"neighbours": True}, found.append)
+    await until(lambda: bool(found), 0.1)
+    return found[0]["neighbours"]
 
 
 def _say(node: Node, *texts: bytes) -> None:
@@ -84,6 +92,18 @@ async def test_what_a_node_says_reaches_each_other_node_once_and_in_order(autoju
         await trio.sleep(1)
         told = [("b", b"%d" % number) for number in range(300)]
         assert [_heard(node) for node in nodes] == [told, [], told]
+
+
+@pytest.mark.trio
+async def test_a_service_sees_its_neighbours_the_parent_first(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes):
+        await trio.sleep(2)
+        seen = {node.name: await _neighbours(node) for node in nodes}
+        assert seen == {
+            node.name: [name for name in (_tree(node).parent, *_tree(node).children) if name is not None]
+            for node in nodes
+        }
+        assert sum(map(len, seen.values())) == 4
 
 
 @pytest.mark.trio

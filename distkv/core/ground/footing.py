@@ -60,6 +60,9 @@ class Footing(Protocol):
     def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
         """Those of some nodes that seem alive (ALIVE-1)."""
 
+    def neighbours(self) -> tuple[NodeName, ...]:
+        """Those in the server tree, the parent first."""
+
     def tell_all(self, service: str, body: bytes) -> None:
         """Tell a service of all other nodes something, over the server tree."""
 

@@ -37,8 +37,8 @@ class EntryChanged:
 
 @attrs.frozen(slots=True)
 class NodesChanged:
-    """Other nodes are registered than before, or have other lives, or seem alive; look them up (`ServiceGround.nodes`).
-    """
+    """Other nodes are registered than before, or have other lives, seem alive, or are neighbours in the server tree;
+    look them up (`ServiceGround.nodes`)."""
 
 
 Setting: TypeAlias = int | float | str
@@ -72,6 +72,11 @@ class NetworkNodes(Protocol):
     @property
     def alive(self) -> frozenset[NodeName]:
         """Those of them that seem alive, but this one. It is looked at once a second at the most."""
+
+    @property
+    def neighbours(self) -> tuple[NodeName, ...]:
+        """Those on edges of the server tree to this node, the parent first, then the children by name; none while this
+        node has no place in it. It is looked at when `alive` is."""
 
     def life_of(self, node: NodeName) -> int | None:
         """The life in which a node is registered; None: it is not. Who starts anew without what was on its disk has

@@ -1,6 +1,6 @@
 """Who belongs to the network, and who of them seems alive, as services see it.
 
-Knows: what was seen last.  Does not know how a node finds that out (`footing`).
+Knows: what was seen last, neighbours in the server tree included.  Does not know how a node finds that out (`footing`).
 
 Invariant: it is looked at whenever the registry may have changed, and once a second at the most for who is alive.
 """
@@ -29,16 +29,18 @@ class SeenNodes:
         self.lives: Mapping[NodeName, int] = {}
         self.registered: frozenset[NodeName] = frozenset()
         self.alive: frozenset[NodeName] = frozenset()
+        self.neighbours: tuple[NodeName, ...] = ()
 
     def look(self, now_ms: int) -> bool:
         """Look; whether something has changed."""
         footing = self._footing
         self.look_ms = now_ms + LOOK_MS
-        before = self.lives, self.alive
+        before = self.lives, self.alive, self.neighbours
         self.lives = footing.lives()
         self.registered = frozenset(self.lives)
         self.alive = footing.alive(self.registered, now_ms)
-        return before != (self.lives, self.alive)
+        self.neighbours = footing.neighbours()
+        return before != (self.lives, self.alive, self.neighbours)
 
     def life_of(self, node: NodeName) -> int | None:
         return self.lives.get(node)

@@ -198,6 +198,9 @@ class Echo:
             case ServiceAsked(id=id, request={"life": str(name)}):
                 assert self.ground is not None
                 turn.answer(id, {"life": self.ground.nodes.life_of(NodeName(name))})
+            case ServiceAsked(id=id, request={"neighbours": _}):
+                assert self.ground is not None
+                turn.answer(id, {"neighbours": list(self.ground.nodes.neighbours)})
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("this is no question for an echo"))
             case ServiceWithdrawn(id=id):
