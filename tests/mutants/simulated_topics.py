@@ -33,6 +33,14 @@ SIMULATED_TOPICS = (
         "    base = {name: mine.base.get(name, _NONE) | theirs.base.get(name, _NONE) for name in names}\n",
     ),
     _shown(
+        "topic-younger-before-the-join",
+        "older_first",
+        "who subscribed while something was lacking gets nothing before that has come (ANSWER-5)",
+        "serving.py",
+        "        return topic.held_until(subscriber) if is_coming else None\n",
+        "        return None\n",
+    ),
+    _shown(
         "topic-join-forgets",
         "two_owners",
         "a join keeps what nobody known is owed",

@@ -52,8 +52,8 @@ class CopyState:
         self.messages: Final = Messages()
         self.producers: Final = dict[str, TopicProducer]()
         self.subscribers: Final = dict[str, TopicSubscriber]()
-        self.taken_here: Final = set[str]()
-        """Whose subscription was taken on this node while others were not reached."""
+        self.taken_here: Final = dict[str, int]()
+        """Whose subscription was taken on this node while it lacked what others have, and when."""
         self.digests: Final = Digests()
         self.odd: Final = array("q")
         """The arrivals of messages that somebody may have had before they came here."""
@@ -235,13 +235,13 @@ class CopyState:
         self.rows.put(key, None)
         self.digests.change(key)
 
-    def mark(self, name: str) -> None:
-        """A subscription was taken on this node while others were not reached."""
-        self.taken_here.add(name)
+    def mark(self, name: str, now_ms: int) -> None:
+        """A subscription was taken on this node while it lacked what others have."""
+        self.taken_here.setdefault(name, now_ms)
         self.rows.put(here_key(name), b"")
 
     def unmark(self, name: str) -> None:
-        self.taken_here.discard(name)
+        self.taken_here.pop(name, None)
         self.rows.put(here_key(name), None)
 
     # -- rows as copies compare them

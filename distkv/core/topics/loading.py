@@ -42,7 +42,7 @@ def load_row(copy: CopyState, what: RowKey, value: bytes, now_ms: int) -> None:
                 subscriber.done[what.producer] = ranges_of(done.done)
                 copy.claim({what.producer: subscriber.done[what.producer]})
         case "h":
-            copy.taken_here.add(what.name)
+            copy.taken_here[what.name] = now_ms
         case "m":
             copy.load(what.name, what.counter, read_message(value), now_ms)
         case _:

@@ -23,9 +23,10 @@ from distkv.core.topics.getting import Getting
 from distkv.core.topics.leases import Leases
 from distkv.core.topics.owning import Owners
 from distkv.core.topics.settings import TopicSettings
-from distkv.core.topics.topic import Topic
+from distkv.core.topics.topic import Next, Topic
 from distkv.core.topics.topics import Topics
 from distkv.errors import DistkvError, NotFoundError, NotReadyError, RequestError, TooLargeError
+from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
 from distkv.wire.topic_bodies import flat_map
@@ -190,7 +191,7 @@ class Serving:
         topic = self._topic(turn, request.topic)
         op, is_changed = topic.subscribe(request.subscriber, request.op, request.had, turn.wall)
         if self._lacks(request.topic):
-            topic.take_here(request.subscriber)
+            topic.take_here(request.subscriber, turn.boot_ms)
         unknown = None if request.had is None else flat_map(topic.unknown(request.subscriber, request.had))
         self._done.append(Parked(request.topic, asked, TopicSubscribed(op, is_changed, 1, unknown)))
 
@@ -235,7 +236,11 @@ class Serving:
                 raise
             self._getting.wait(get.topic, asked, until_ms)
             return
-        found = topic.next_messages(get.subscriber, get.limit, now_ms, REPLY_BYTES_MAX)
+        held_ms = self._held_until(topic, get.subscriber)
+        if held_ms is not None and now_ms < held_ms:
+            found = Next((), {}, held_ms)
+        else:
+            found = topic.next_messages(get.subscriber, get.limit, now_ms, REPLY_BYTES_MAX)
         until_ms = asked.asked_ms + int(get.wait_s * 1000)
         if not found.messages and not found.gone and until_ms > now_ms:
             again_ms = until_ms if found.wake_ms is None else min(until_ms, found.wake_ms)
@@ -259,10 +264,16 @@ class Serving:
             says = f"the topic {name} wants {view.min_replicas} copies (min_replicas), and fewer servers are reached"
             raise NoReplicasError(f"{says}: nothing was stored; start them, or set less")
 
-    def _lacks(self, name: str) -> tuple[str, ...]:
+    def _lacks(self, name: str) -> tuple[NodeName, ...]:
         """Nodes that hold what this one may not have."""
         view = self._owners.view(name)
         return () if view is None else view.lacking
+
+    def _held_until(self, topic: Topic, subscriber: str) -> int | None:
+        """Until when somebody whose subscription was taken here gets nothing: what nodes that seem alive still have may
+        go before what is here."""
+        is_coming = any(self._owners.is_alive(node) for node in self._lacks(topic.name))
+        return topic.held_until(subscriber) if is_coming else None
 
     def _check_knowable(self, topic: Topic, subscriber: str) -> None:
         """Whether this copy can know what a subscriber is owed.

@@ -18,6 +18,7 @@ from distkv.core.topics.copy_state import CopyState
 from distkv.core.topics.digests import digest_of
 from distkv.core.topics.giving import next_messages, sooner
 from distkv.core.topics.join import join_row, joined_bytes
+from distkv.core.topics.producers import ORDER_WAIT_MS
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.subscribers import TopicSubscriber
 from distkv.errors import NotFoundError, TooLargeError
@@ -291,12 +292,17 @@ class Topic:
     def producer_count(self) -> int:
         return len(self.copy.producers)
 
-    def take_here(self, subscriber: str) -> None:
-        """Its subscription was taken on this node while others were not reached. It is in no join."""
-        self.copy.mark(subscriber)
+    def take_here(self, subscriber: str, now_ms: int) -> None:
+        """Its subscription was taken on this node while this copy lacked what others have. It is in no join."""
+        self.copy.mark(subscriber, now_ms)
 
     def is_taken_here(self, subscriber: str) -> bool:
         return subscriber in self.copy.taken_here
+
+    def held_until(self, subscriber: str) -> int | None:
+        """Until when it gets nothing, as long as what this copy lacked then may come. None: it lacked nothing."""
+        taken_ms = self.copy.taken_here.get(subscriber)
+        return None if taken_ms is None else taken_ms + ORDER_WAIT_MS
 
     def unmark_all(self) -> None:
         """This copy has what the others had."""

@@ -124,8 +124,8 @@ class Topics:
         """Two copies of this node are one: the other goes."""
         for bucket in range(BUCKETS):
             topic.join_rows([*other.rows_of(bucket)], now_ms)
-        for subscriber in other.copy.taken_here:
-            topic.take_here(subscriber)
+        for subscriber, taken_ms in other.copy.taken_here.items():
+            topic.take_here(subscriber, taken_ms)
         self.throw(other)
         self.add_ids(topic, other.ids)
 

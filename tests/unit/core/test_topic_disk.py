@@ -181,7 +181,7 @@ def test_copies_that_become_one_have_what_both_had() -> None:
     other = disk.topics.create(NAME, [OTHER])
     assert len(disk.topics.of(NAME)) == 2
     put(other, "q", 1)
-    other.take_here("c")
+    other.take_here("c", 0)
     topic = disk.topic()
     disk.topics.join_into(topic, other)
     disk.topics.check()

@@ -289,7 +289,7 @@ def test_start_gives_the_same_copy() -> None:
     topic.unsubscribe("e", 2, 1.0)
     put(topic, "p", 1, 2, 4, 3, floor=1)
     topic.add_done("c", [("p", 2)])
-    topic.take_here("c")
+    topic.take_here("c", 0)
     before = (topic.digest, given(topic, "c"), topic.owed("c"), topic.held_bytes, op_of(topic, "e"))
     again = disk.restart()
     assert again is not topic
@@ -384,10 +384,20 @@ def test_drop_of_who_is_not_known_changes_nothing() -> None:
     assert topic.changes == {}
 
 
+def test_subscription_that_is_taken_again_is_not_held_longer() -> None:
+    """ANSWER-5: 10 seconds from when it was taken first."""
+    topic = Disk().topic()
+    topic.subscribe("c", 1, None, 1.0)
+    assert topic.held_until("c") is None
+    topic.take_here("c", 500)
+    topic.take_here("c", 900)
+    assert topic.held_until("c") == 10_500
+
+
 def test_dropped_subscriber_is_not_marked_as_taken_here_any_more() -> None:
     topic = Disk().topic()
     topic.subscribe("c", None, None, 1.0)
-    topic.take_here("c")
+    topic.take_here("c", 0)
     topic.drop_subscriber("c")
     assert not topic.is_taken_here("c")
     topic.check()
