@@ -8,7 +8,6 @@ Invariant: what is taken for an option, and cannot be one, is refused with the w
 from __future__ import annotations
 
 import os
-from typing import Final
 
 import asyncclick as click
 
@@ -45,21 +44,23 @@ class ValueCommand(NumbersCommand):
             if not isinstance(error, click.NoSuchOption) and not any(map(_has_letters, args)):
                 raise
             what = error.format_message()
-            raise click.UsageError(f"{what}{'' if what.endswith(('?', '.')) else '.'} {_HINT}", ctx) from None
-        _check_file(ctx, args)
+            raise click.UsageError(f"{what}{'' if what.endswith(('?', '.')) else '.'} {self._hint}", ctx) from None
+        _check_file(ctx, args, self._hint)
         return rest
 
+    @property
+    def _hint(self) -> str:
+        *_, last = [str(param.name) for param in self.params if isinstance(param, click.Argument)]
+        return f"A {last.upper()} that begins with '-' goes after '--'"
 
-_HINT: Final = "A VALUE that begins with '-' goes after '--'"
 
-
-def _check_file(ctx: click.Context, args: list[str]) -> None:
+def _check_file(ctx: click.Context, args: list[str], hint: str) -> None:
     """`-foo` is the option -f with the file `oo`; where there is none, the text was meant."""
     file = ctx.params.get("file")
     if isinstance(file, str) and file != STDIN and not os.path.exists(file):
         text = next((arg for arg in args if _has_letters(arg) and arg.endswith(file)), None)
         if text is not None:
-            raise click.UsageError(f"{text!r} is -f {file}, and there is no such file. {_HINT}", ctx)
+            raise click.UsageError(f"{text!r} is -f {file}, and there is no such file. {hint}", ctx)
 
 
 def _has_letters(arg: str) -> bool:

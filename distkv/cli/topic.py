@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import asyncclick as click
 
 from distkv.cli.commands import Commands
+from distkv.client.arguments import shown
 from distkv.errors import DecodeError, DistkvError, SettingsError
 from distkv.wire.topic_fields import NAME_BYTES_MAX, read_name
 
@@ -52,7 +53,7 @@ def read_topic_name(text: str, what: str = "TOPIC") -> str:
         return read_name(text, what)
     except DecodeError:
         says = f"give text of 1 to {NAME_BYTES_MAX} bytes without control characters"
-        raise SettingsError(f"{what} is {text[:40]!r}: {says}") from None
+        raise SettingsError(f"{what} is {shown(text)}: {says}") from None
 
 
 def suggest_topics(context: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:

@@ -40,7 +40,7 @@ def subscribe_command(
 ) -> Job:
     """Subscribe ID to TOPIC: each message that is put from now on is for it, too.
 
-    Where it is subscribed already nothing changes.
+    Where it is subscribed already nothing changes. A topic that is not there begins.
     """
     return _job(session, read_asking(state, timeout, tries), topic, id, Consumer.subscribe)
 
@@ -53,7 +53,10 @@ def subscribe_command(
 def unsubscribe_command(
     session: CliSession, topic: str, id: str, state: str | None, timeout: str | None, tries: str | None
 ) -> Job:
-    """End the subscription of ID to TOPIC: what it has not got it never gets."""
+    """End the subscription of ID to TOPIC: what it has not got it never gets.
+
+    A topic that is not there begins: in a split, it may be there on the other side, and the end is to reach it.
+    """
     return _job(session, read_asking(state, timeout, tries), topic, id, Consumer.unsubscribe)
 
 

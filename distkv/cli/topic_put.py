@@ -62,7 +62,7 @@ def put_command(
     A crash after the message is stored and before the command ends leaves it unanswered: repeat the command then, too.
     """
     place, where = read_asking(state, timeout, tries), read_topic_name(topic)
-    value = read_value(message, file, as_text=as_text, as_json=as_json)
+    value = read_value(message, file, as_text=as_text, as_json=as_json, argument="MESSAGE")
     wanted = Form(form) if form else session.form
     is_quiet = session.verbosity < 0
     if not is_quiet:

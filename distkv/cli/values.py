@@ -15,16 +15,30 @@ from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
 from distkv.model.fence import Fence, read_fence_text
 from distkv.model.path import NAMES_MAX, Path
-from distkv.text import argument
+from distkv.text.argument import read_argument
 from distkv.text.schema import YamlError
 from distkv.wire.json_form import from_json
 from distkv.wire.values import pack_value
 
-_NULL_HINT: Final = "null is no value: to delete, use 'distkv client delete'; for the text, add -s or quote it"
+DELETING: Final = "to delete, use 'distkv client delete'; "
+_QUOTING: Final = "quote it"
+_QUOTING_OR_S: Final = "add -s or quote it"
 
 
-def read_value(text: str | None, file: str | None = None, *, as_text: bool = False, as_json: bool = False) -> object:
+def read_value(
+    text: str | None,
+    file: str | None = None,
+    *,
+    as_text: bool = False,
+    as_json: bool = False,
+    argument: str = "VALUE",
+    instead: str = "",
+) -> object:
     """The value that VALUE, -s, -j and -f say together. A lone `-` is standard input, whatever the options.
+
+    Args:
+        argument: how the command calls it, in place of VALUE.
+        instead: what to do who means null by null, for the message.
 
     Raises:
         BadValueError: what it is cannot be stored, or could be meant in two ways.
@@ -33,7 +47,7 @@ def read_value(text: str | None, file: str | None = None, *, as_text: bool = Fal
     if as_text and as_json:
         raise SettingsError("-s and -j exclude each other: is the value text, or JSON?")
     if (text is None) == (file is None):
-        raise SettingsError("give either VALUE or -f FILE" + ("" if text is None else ", not both"))
+        raise SettingsError(f"give either {argument} or -f FILE" + ("" if text is None else ", not both"))
     if text == STDIN:
         text, file = None, STDIN
     if file is not None:
@@ -46,43 +60,31 @@ def read_value(text: str | None, file: str | None = None, *, as_text: bool = Fal
     elif file is not None:
         value = _read_document(text)
     else:
-        return read_argument(text)
+        value = read_argument(text, _QUOTING_OR_S)
     if value is None:
-        raise BadValueError(_NULL_HINT)
+        raise BadValueError(f"null is no {argument.lower()}: {instead}for the text, {_QUOTING_OR_S}")
     return value
 
 
-def read_argument(text: str) -> object:
-    """A scalar or flow collection of YAML 1.2 in one argument; whatever is neither is text as it stands.
-
-    Raises:
-        BadValueError: null, anchors, tags, a collection or quoted text that does not end well.
-    """
-    found = argument.read_argument(text, "add -s")
-    if found is None:
-        raise BadValueError(_NULL_HINT)
-    return found
-
-
 def read_aside(option: str, text: str) -> object:
-    """As `read_argument`, for an option beside VALUE, which does not read standard input.
+    """A value in one argument that stands alone: without -s, -j, -f and standard input.
 
     Raises:
         SettingsError: it is a lone `-`.
-        BadValueError: as `read_argument`.
+        BadValueError: null, anchors, tags, a collection or quoted text that does not end well.
     """
     if text == STDIN:
         raise SettingsError(f"{option} does not read standard input, for which '-' stands: write '\"-\"' for the text")
-    return read_argument(text)
+    return _read_alone(text)
 
 
 def pack_argument(text: str) -> bytes:
     """The same as the bytes that are stored; `-` is standard input.
 
     Raises:
-        BadValueError, TooLargeError: as `read_argument`, or it cannot be stored.
+        BadValueError, TooLargeError: as `read_aside`, or it cannot be stored.
     """
-    return pack_value(read_value(text))
+    return pack_value(read_value(None, STDIN) if text == STDIN else _read_alone(text))
 
 
 def read_link(text: str) -> Link:
@@ -120,6 +122,13 @@ def slashed(path: Path) -> Path | None:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _read_alone(text: str) -> object:
+    found = read_argument(text, _QUOTING)
+    if found is None:
+        raise BadValueError(f"null is no value: for the text, {_QUOTING}")
+    return found
 
 
 def _read_file(name: str) -> str:

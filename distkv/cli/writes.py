@@ -19,7 +19,7 @@ from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
 from distkv.cli.session import CliSession, Decorated, Job, output_option
 from distkv.cli.suggestions import suggest_paths
-from distkv.cli.values import read_aside, read_fence, read_link, read_value, slashed
+from distkv.cli.values import DELETING, read_aside, read_fence, read_link, read_value, slashed
 from distkv.client.blocking import Client
 from distkv.client.questions import DeletedCount, Written
 from distkv.errors import FencedError, NotFoundError, SettingsError
@@ -241,7 +241,7 @@ def set_command(
     """
     wish = _read_wish(replicas, timeout)
     where = Path.parse(path)
-    packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json))
+    packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json, instead=DELETING))
     head, previous = _read_head(if_chain), _read_previous(if_value)
     seconds = None if ttl is None else read_ttl(ttl)
     conditions = _Conditions(new, idem, head, previous, seconds, _read_fencing(fence, refence))

@@ -27,6 +27,10 @@ from distkv.wire.row import WAIT_S_MAX
 COUNT_MAX: Final = 2**63 - 1
 PATIENCE_S_MAX: Final = 1e6
 """Nobody waits longer, and no socket can."""
+SHOWN_MAX: Final = 60
+"""So many characters of what was given are shown."""
+INTEGER_BITS_MAX: Final = 128
+"""Of an integer that is shown with its digits."""
 
 
 def as_path(path: object) -> Path:
@@ -178,8 +182,12 @@ def as_fence(fence: object, refence: object) -> Fence | None:
 
 def shown(value: object) -> str:
     """What was given, in a few words."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= SHOWN_MAX else f"{value[:40]!r}..., {len(value)} characters"
+    if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value)
-    return text if len(text) <= 60 and "\n" not in text else _kind(value)
+    return text if len(text) <= SHOWN_MAX and "\n" not in text else _kind(value)
 
 
 def as_seconds(name: str, seconds: object, low: float, high: float) -> float | None:

@@ -17,12 +17,12 @@ _COLLECTIONS: Final = "[{\"'"
 _MARKS: Final = "&*!"
 
 
-def read_argument(text: str, as_text: str) -> object:
+def read_argument(text: str, quoting: str) -> object:
     """A scalar or flow collection of YAML 1.2, None for its null; whatever is neither is text as it stands.
 
     Args:
         text: what stands there.
-        as_text: what to do, as in "add -s", so that all is text; for the message.
+        quoting: what to do so that all is text, as in "add -s or quote it"; for the message.
 
     Raises:
         BadValueError: anchors, tags, a collection or quoted text that does not end well.
@@ -32,12 +32,12 @@ def read_argument(text: str, as_text: str) -> object:
         return text
     if begin in _MARKS:
         raise BadValueError(
-            f"{text[:40]!r} begins like an anchor, an alias or a tag: for the text, {as_text} or quote it"
+            f"{text[:40]!r} begins like an anchor, an alias or a tag: for the text, {quoting}"
         )
     try:
         found = _read_yaml(text) if begin in _COLLECTIONS else scalar(text.strip())
     except YamlError as error:
-        raise BadValueError(f"{text[:40]!r} cannot be read ({error}): for the text, {as_text}") from None
+        raise BadValueError(f"{text[:40]!r} cannot be read ({error}): for the text, {quoting}") from None
     return text if isinstance(found, str) and begin not in _COLLECTIONS else found
 
 

@@ -96,6 +96,13 @@ def test_subscriber_that_is_dropped_is_owed_nothing(solo: Server) -> None:
     assert shown(solo, "left")["subscribers"] == []
 
 
+@pytest.mark.parametrize("kind", ["subscriber", "producer"])
+def test_drop_of_a_name_that_the_topic_does_not_know_ends_with_3(solo: Server, kind: str) -> None:
+    fill(solo, "known", 1)
+    ran = solo.run("topic", "drop", "known", f"--{kind}", "nobody")
+    assert (ran.code, ran.err) == (3, f"distkv: the topic 'known' knows no {kind} 'nobody'\n")
+
+
 def test_topic_that_is_dropped_is_not_there(solo: Server) -> None:
     fill(solo, "over", 2)
     assert solo.run("topic", "drop", "over").code == 0

@@ -12,7 +12,7 @@ import attrs
 from distkv.errors import DistkvError, NotFoundError, RequestError
 from distkv.model.ranges import Ranges
 from distkv.wire.topic_bodies import flat_map
-from distkv.wire.topic_errors import StaleOpError, TakenError
+from distkv.wire.topic_errors import TakenError, stale_op
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicPutDone, TopicReply, TopicSubscribed
 from distkv.wire.topic_requests import TopicGet, TopicPut, TopicSubscribe, TopicUnsubscribe
 
@@ -81,7 +81,7 @@ class ModelTopic:
     def _set(self, name: str, op: int, *, is_subscribed: bool) -> TopicSubscribed | DistkvError:
         known = self.subscribers.get(name)
         if known is not None and op < known.op:
-            return StaleOpError("an older operation").with_known_op(known.op)
+            return stale_op(known.op)
         if known is not None and op == known.op:
             return TopicSubscribed(op, False, 1)
         self.subscribers[name] = Subscription(op, is_subscribed, set(self.messages), set())

@@ -11,7 +11,7 @@ from distkv.cli import exits
 from distkv.cli.completion import Shell
 from distkv.cli.logs import LEVEL_NAMES, SOURCES
 from distkv.cli.output import Form
-from distkv.cli.values import read_argument
+from distkv.cli.values import read_value
 from distkv.errors import BadValueError, DistkvError, RequestError
 from distkv.wire.json_form import to_json
 from tests.offenders import assert_none
@@ -47,7 +47,7 @@ def test_table_of_values_has_the_words_that_look_like_numbers() -> None:
 def _read(word: str) -> tuple[str, str]:
     """What the command makes of a word: its kind, and how it is shown; of one that is refused, how it would be text."""
     try:
-        value = read_argument(word)
+        value = read_value(word)
     except BadValueError as error:
         return "refused", "-s" if "-s" in str(error) else str(error)
     kinds = {str: "text", int: "a number", float: "a number", list: "a list", dict: "a map"}

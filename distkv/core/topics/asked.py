@@ -47,10 +47,3 @@ def answer(turn: ServiceTurn, asked: TopicAsked, reply: TopicReply | DistkvError
         refuse(turn, target, reply)
     else:
         answer_call(turn, target, pack(reply))
-
-
-def stale(known_op: int) -> StaleOpError:
-    """The refusal of an operation on a subscription that is below the known one."""
-    found = StaleOpError(f"the subscription was changed by operation {known_op}: give a higher one, or none")
-    found.known_op = known_op
-    return found

@@ -423,7 +423,7 @@ class Owners:
     def _least_loaded(self, name: str) -> NodeName | DistkvError:
         found = self._servers.least_loaded(self._known.count, self._now_ms)
         if found is None:
-            return NotReadyError(f"no node that keeps topics is reached for {name}: start one, or set topics.serve")
+            return NotReadyError(f"no node that keeps topics is reached for {name!r}: start one, or set topics.serve")
         return found
 
     def _own(self, name: str) -> TopicView | None:
@@ -469,6 +469,6 @@ class Owners:
 
 def _unreadable(name: str) -> NotReadyError:
     return NotReadyError(
-        f"the entry of the topic {name} cannot be read here: perhaps this node is of an earlier release; look at"
+        f"the entry of the topic {name!r} cannot be read here: perhaps this node is of an earlier release; look at"
         f" :n.service.topics.topic, and bring all nodes to one release"
     )

@@ -24,11 +24,12 @@ from distkv.core.ground.node_routes import (
     refuse,
 )
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.topics.asked import TopicAsked, stale
+from distkv.core.topics.asked import TopicAsked
 from distkv.errors import DecodeError, DistkvError, NotFoundError, PeerError
 from distkv.model.event import NodeName
 from distkv.wire.declared import BodyReader, pack
 from distkv.wire.routed import AnswerAsked, NodeItem, PageAsked
+from distkv.wire.topic_errors import stale_op
 from distkv.wire.topic_replies import TOPIC_REPLIES, TopicItem, TopicsListed, TopicStale
 from distkv.wire.topic_requests import (
     REQUESTS,
@@ -96,7 +97,7 @@ class Routing:
             return
         name = request.topic
         if isinstance(request, TopicShow | TopicSet | TopicDrop) and not self._host.has_entry(name):
-            turn.answer(id, NotFoundError(f"there is no topic {name}: put or subscribe to begin it"))
+            turn.answer(id, NotFoundError(f"there is no topic {name!r}: put or subscribe to begin it"))
         elif self._host.serves(name):
             self._host.serve(turn, TopicAsked(id, request, turn.boot_ms))
         else:
@@ -154,7 +155,7 @@ class Routing:
                 except DecodeError as error:
                     turn.answer(id, PeerError(str(error)))
                     return
-                turn.answer(id, stale(reply.op) if isinstance(reply, TopicStale) else reply)
+                turn.answer(id, stale_op(reply.op) if isinstance(reply, TopicStale) else reply)
             case RouteListed(id=id, items=items, more=more, away=away):
                 turn.answer(id, TopicsListed(_items(turn, items), more, away))
             case RouteChanged():

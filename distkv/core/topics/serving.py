@@ -136,7 +136,7 @@ class Serving:
             wanted = 1 if view is None else view.min_replicas
             if copies < wanted:
                 says = f"it is on {copies} of at least {wanted} disks (min_replicas): it may have happened; ask again"
-                answer(turn, parked.asked, NoReplicasError(f"the topic {name}: {says}"))
+                answer(turn, parked.asked, NoReplicasError(f"the topic {name!r}: {says}"))
                 return
             reply = evolve(reply, copies=copies)
         answer(turn, parked.asked, reply)
@@ -261,7 +261,7 @@ class Serving:
         """Whether as many nodes as must have a message are there."""
         view = self._owners.view(name)
         if view is not None and view.min_replicas > 1 and 1 + len(self._owners.reachable_servers()) < view.min_replicas:
-            says = f"the topic {name} wants {view.min_replicas} copies (min_replicas), and fewer servers are reached"
+            says = f"the topic {name!r} wants {view.min_replicas} copies (min_replicas), and fewer servers are reached"
             raise NoReplicasError(f"{says}: nothing was stored; start them, or set less")
 
     def _lacks(self, name: str) -> tuple[NodeName, ...]:
@@ -284,7 +284,7 @@ class Serving:
         lacking = self._lacks(topic.name)
         if lacking and not topic.is_taken_here(subscriber):
             names = ", ".join(lacking)
-            says = f"what {subscriber} is owed of {topic.name} is known to {names}"
+            says = f"what {subscriber!r} is owed of {topic.name!r} is known to {names}"
             raise AwayError(f"{says}: ask again when they are up")
 
     def _known_topic(self, turn: ServiceTurn, asked: TopicAsked, get: TopicGet) -> Topic:
@@ -297,14 +297,14 @@ class Serving:
         subscriber = get.subscriber
         if self._owners.view(get.topic) is None:
             self._check_nobody_knows(turn, asked, get)
-            raise NotFoundError(f"there is no topic {get.topic}: put or subscribe to begin it")
+            raise NotFoundError(f"there is no topic {get.topic!r}: put or subscribe to begin it")
         topic = self._topic(turn, get.topic)
         self._check_knowable(topic, subscriber)
         if not topic.is_subscribed(subscriber):
             self._check_nobody_knows(turn, asked, get)
             view = self._owners.view(get.topic)
             why = "its copies were lost, so subscribe anew" if view is not None and view.is_lost else "subscribe first"
-            raise NotFoundError(f"{subscriber} is not subscribed to {get.topic}: {why}")
+            raise NotFoundError(f"{subscriber!r} is not subscribed to {get.topic!r}: {why}")
         return topic
 
     def _check_nobody_knows(self, turn: ServiceTurn, asked: TopicAsked, request: TopicGet | TopicUnsubscribe) -> None:
@@ -317,7 +317,7 @@ class Serving:
         nodes = self._forgetting.who_may_know(turn, request.topic, asked.asked_ms)
         if nodes != ():
             names = "other nodes" if nodes is None else ", ".join(nodes)
-            says = f"whether {request.subscriber} is subscribed to {request.topic} may be known to {names}"
+            says = f"whether {request.subscriber!r} is subscribed to {request.topic!r} may be known to {names}"
             raise AwayError(f"{says}: ask again when they are up")
 
     def _check_leases(self, name: str, now_ms: int) -> None:
@@ -330,7 +330,7 @@ class Serving:
         if not self._leases.may_answer(name, followers, now_ms):
             self._owners.want(name)
             names = ", ".join(sorted(followers)) or "nobody"
-            raise NotReadyError(f"the servers that may have taken over {name} are silent ({names}): ask again")
+            raise NotReadyError(f"the servers that may have taken over {name!r} are silent ({names}): ask again")
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -37,7 +37,7 @@ class Showing:
         of this step: the answer leaves when the disk has it."""
         try:
             if self._owners.view(request.topic) is None:
-                raise NotFoundError(f"there is no topic {request.topic}")
+                raise NotFoundError(f"there is no topic {request.topic!r}")
             if isinstance(request, TopicShow):
                 answer(turn, asked, self._shown(request.topic))
                 return
@@ -79,7 +79,7 @@ class Showing:
     def _shown(self, name: str) -> TopicShown:
         view, topic = self._owners.view(name), self._copies.current(name)
         if view is None or view.owner is None or topic is None:
-            raise NotFoundError(f"there is no topic {name}")
+            raise NotFoundError(f"there is no topic {name!r}")
         subscribers = list[ShownSubscriber]()
         for subscriber in topic.subscribers():
             count, _, oldest = topic.owed(subscriber)
@@ -106,8 +106,8 @@ class Showing:
         if request.subscriber is None and request.producer is None:
             self._forgetting.drop(turn, request.topic, force=request.force)
         elif topic is None:
-            raise NotFoundError(f"there is no topic {request.topic}")
-        elif request.subscriber is not None:
-            topic.drop_subscriber(request.subscriber)
-        elif request.producer is not None:
-            topic.drop_producer(request.producer)
+            raise NotFoundError(f"there is no topic {request.topic!r}")
+        elif request.subscriber is not None and not topic.drop_subscriber(request.subscriber):
+            raise NotFoundError(f"the topic {request.topic!r} knows no subscriber {request.subscriber!r}")
+        elif request.producer is not None and not topic.drop_producer(request.producer):
+            raise NotFoundError(f"the topic {request.topic!r} knows no producer {request.producer!r}")

@@ -24,7 +24,7 @@ from distkv.core.topics.subscribers import TopicSubscriber
 from distkv.errors import NotFoundError, TooLargeError
 from distkv.model.ranges import Ranges
 from distkv.wire.declared import pack
-from distkv.wire.topic_errors import StaleOpError, TakenError
+from distkv.wire.topic_errors import TakenError, stale_op
 from distkv.wire.topic_fields import COUNTER_MAX, OF_NODES, RANGES_MAX
 from distkv.wire.topic_replies import TopicMessage
 from distkv.wire.topic_rows import TOPIC, MessageRow, TopicRow, done_key, producer_key, read_key, subscriber_key
@@ -180,7 +180,7 @@ class Topic:
             TooLargeError: there are too many subscribers.
         """
         known = self.copy.subscribers.get(subscriber)
-        self._check_op(subscriber, known, op, is_subscribed=True)
+        self._check_op(known, op, is_subscribed=True)
         is_changed = known is None or not known.is_subscribed or op not in (None, known.op)
         if is_changed:
             self._check_subscribers(known)
@@ -201,7 +201,7 @@ class Topic:
             StaleOpError: an operation with a higher number came before.
         """
         known = self.copy.subscribers.get(subscriber)
-        self._check_op(subscriber, known, op, is_subscribed=False)
+        self._check_op(known, op, is_subscribed=False)
         is_changed = known is not None and known.is_subscribed
         if op is None:
             if not is_changed:
@@ -395,22 +395,23 @@ class Topic:
         """The same, of several producers at once."""
         self.copy.remove(counters)
 
-    def drop_subscriber(self, name: str) -> None:
-        """It never was."""
+    def drop_subscriber(self, name: str) -> bool:
+        """It never was. Whether it was known."""
         known = self.copy.subscribers.pop(name, None)
         if known is None:
-            return
+            return False
         for producer in known.done:
             self.copy.remove_row(done_key(name, producer))
         self.copy.remove_row(subscriber_key(name))
         if name in self.copy.taken_here:
             self.copy.unmark(name)
+        return True
 
-    def drop_producer(self, name: str) -> None:
-        """It never was, nor its messages."""
+    def drop_producer(self, name: str) -> bool:
+        """It never was, nor its messages. Whether it was known."""
         known = self.copy.producers.get(name)
         if known is None:
-            return
+            return False
         self.copy.remove({name: Ranges([(1, known.seen.last() + 1)])})
         del self.copy.producers[name]
         self.copy.claims.pop(name, None)
@@ -422,6 +423,7 @@ class Topic:
             if one.base.pop(name, None) is not None:
                 self.copy.subscriber_changed(subscriber)
         self.copy.remove_row(producer_key(name))
+        return True
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
@@ -435,13 +437,10 @@ class Topic:
             raise NotFoundError(f"{name!r} is not subscribed to topic {self.name!r}: subscribe first")
         return known
 
-    def _check_op(self, name: str, known: TopicSubscriber | None, op: int | None, *, is_subscribed: bool) -> None:
+    def _check_op(self, known: TopicSubscriber | None, op: int | None, *, is_subscribed: bool) -> None:
         if known is None or op is None or op > known.op or (op == known.op and is_subscribed == known.is_subscribed):
             return
-        raise StaleOpError(
-            f"{name!r} has changed its subscription to topic {self.name!r} with op {known.op} before, and op {op} is"
-            " not above it: its state is an old one, or is used twice"
-        ).with_known_op(known.op)
+        raise stale_op(known.op)
 
     def _check_subscribers(self, known: TopicSubscriber | None) -> None:
         most = self.copy.settings.subscribers_max

@@ -147,7 +147,7 @@ def _cell(cells: dict[str, object], column: str, wanted: Wanted) -> object:
     if wanted.form is not ImportForm.CSV or wanted.as_text or not isinstance(found, str):
         return found
     try:
-        value = read_argument(found, "add --string")
+        value = read_argument(found, "add --string or quote it")
         if isinstance(value, float) and math.isfinite(value):
             exact_float(found)
         return value

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distkv.cli.values import pack_argument, read_argument, read_link, read_value
+from distkv.cli.values import DELETING, pack_argument, read_aside, read_link, read_value
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.wire.values import unpack_value
 
@@ -46,7 +46,7 @@ from distkv.wire.values import unpack_value
     ],
 )
 def test_yaml_scalar_or_flow_collection_is_read_as_such(text: str, value: object) -> None:
-    found = read_argument(text)
+    found = read_value(text)
     assert found == value
     assert type(found) is type(value)
 
@@ -105,19 +105,33 @@ def test_yaml_scalar_or_flow_collection_is_read_as_such(text: str, value: object
     ],
 )
 def test_everything_else_is_text_as_it_stands(text: str) -> None:
-    assert read_argument(text) == text
+    assert read_value(text) == text
 
 
 @pytest.mark.parametrize("text", ["null", "Null", "NULL", "~", " null "])
-def test_null_is_refused_with_the_way_to_delete(text: str) -> None:
-    with pytest.raises(BadValueError, match="distkv client delete"):
-        read_argument(text)
+def test_null_is_refused_with_what_to_do_instead(text: str) -> None:
+    with pytest.raises(BadValueError, match="no value: to delete, use 'distkv client delete'; for the text, add -s"):
+        read_value(text, instead=DELETING)
+
+
+def test_null_where_nothing_is_deleted_is_refused_without_the_way_to_delete() -> None:
+    with pytest.raises(BadValueError) as caught:
+        read_value("null", argument="MESSAGE")
+    assert str(caught.value) == "null is no message: for the text, add -s or quote it"
+
+
+@pytest.mark.parametrize("text", ["null", "&a", "[1"])
+def test_argument_without_the_option_s_is_refused_without_naming_it(text: str) -> None:
+    for read in (lambda: read_aside("--data", text), lambda: pack_argument(text)):
+        with pytest.raises(BadValueError) as caught:
+            read()
+        assert str(caught.value).endswith("for the text, quote it")
 
 
 @pytest.mark.parametrize("text", ["&a x", "*a", "*.txt", "!x", "!!str 1", " &a"])
 def test_beginning_of_an_anchor_or_tag_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadValueError, match="add -s"):
-        read_argument(text)
+        read_value(text)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +162,7 @@ def test_beginning_of_an_anchor_or_tag_is_refused_with_a_hint(text: str) -> None
 )
 def test_what_could_be_meant_in_two_ways_is_refused(text: str, problem: str) -> None:
     with pytest.raises(BadValueError, match=problem) as caught:
-        read_argument(text)
+        read_value(text)
     assert "-s" in str(caught.value)
     assert len(str(caught.value)) < 300
 
@@ -192,7 +206,7 @@ def test_json_option_refuses_what_is_no_json(text: str) -> None:
 
 def test_json_null_is_refused_with_the_way_to_delete() -> None:
     with pytest.raises(BadValueError, match="distkv client delete"):
-        read_value("null", as_json=True)
+        read_value("null", as_json=True, instead=DELETING)
 
 
 def test_string_and_json_exclude_each_other() -> None:

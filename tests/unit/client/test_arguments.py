@@ -172,7 +172,8 @@ def test_option_that_is_none_is_refused(shell: str, call: tuple[Any, ...]) -> No
         (("get", ("a", "b")), r"distkv\.Path\(\('a', 'b'\)\)"),
         (("set", "a", 1, Named(new="yes")), "new is 'yes'"),
         (("set", "a", None), "use delete"),
-        (("set", "a", 1, Named(head="x" * 100)), "head is of type str"),
+        (("set", "a", 1, Named(head="x" * 100)), "head is 'x{40}'..., 100 characters"),
+        (("set", "a", 1, Named(ttl=10**5000)), "ttl is an integer of 16610 bits"),
     ],
 )
 def test_refusal_says_what_to_write(call: tuple[Any, ...], says: str) -> None:

@@ -14,7 +14,7 @@ from distkv.client.consuming import (
 from distkv.errors import BusyError, DistkvError, NotFoundError, UnreachableError
 from distkv.model.ranges import Ranges
 from distkv.wire.topic_bodies import flat_map
-from distkv.wire.topic_errors import AwayError, StaleOpError
+from distkv.wire.topic_errors import AwayError, stale_op
 from distkv.wire.topic_fields import OP_MAX
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicReply, TopicSubscribed
 from distkv.wire.topic_requests import TopicGet, TopicSubscribe, TopicUnsubscribe
@@ -70,7 +70,7 @@ class Consumer:
     def begin(self, *counters: int) -> None:
         """It is subscribed, and asks for messages."""
         self.half.want(limit=10)
-        self.answer(messages(), StaleOpError("old").with_known_op(7), TopicSubscribed(7, False, 2, {}))
+        self.answer(messages(), stale_op(7), TopicSubscribed(7, False, 2, {}))
         if counters:
             self.answer(messages(*counters))
 
@@ -103,14 +103,14 @@ def test_subscription_is_written_before_it_is_asked_for() -> None:
 def test_new_subscription_is_above_what_servers_know() -> None:
     consumer = Consumer()
     consumer.half.want()
-    consumer.answer(NONE, StaleOpError("old").with_known_op(TIME_MS + 5))
+    consumer.answer(NONE, stale_op(TIME_MS + 5))
     assert consumer.ask() == TopicSubscribe(0, "log", "bill", TIME_MS + 6, {})
 
 
 def test_subscription_above_which_there_is_no_number_is_refused_and_asked_for_no_more() -> None:
     consumer = Consumer()
     consumer.half.want()
-    error = StaleOpError("old").with_known_op(OP_MAX)
+    error = stale_op(OP_MAX)
     consumer.answer(NONE, error)
     assert consumer.half.take_news() == [SubscriptionEnded(error)]
     assert consumer.ask() is None
@@ -119,7 +119,7 @@ def test_subscription_above_which_there_is_no_number_is_refused_and_asked_for_no
 def test_consumer_without_state_goes_on_with_the_subscription_that_is_there() -> None:
     consumer = Consumer()
     consumer.half.want()
-    asked = consumer.answer(messages(1), StaleOpError("old").with_known_op(7), TopicSubscribed(7, False, 2, {}))
+    asked = consumer.answer(messages(1), stale_op(7), TopicSubscribed(7, False, 2, {}))
     assert [one.op for one in asked if isinstance(one, TopicSubscribe)] == [1, 7]
     assert consumer.half.next_message() == message(1)
 
@@ -289,7 +289,7 @@ def test_consumer_that_only_wants_messages_does_not_subscribe_while_nodes_are_aw
 def test_newer_operation_of_somebody_else_is_taken_over() -> None:
     consumer = Consumer(ConsumerState(7, True, {}))
     consumer.half.want()
-    consumer.answer(messages(1), StaleOpError("old").with_known_op(9), TopicSubscribed(9, False, 2, {}))
+    consumer.answer(messages(1), stale_op(9), TopicSubscribed(9, False, 2, {}))
     assert consumer.state.op == 9
 
 

@@ -628,7 +628,7 @@ def test_entry_that_nobody_can_read_costs_its_topic_and_no_other(value: bytes) -
     assert isinstance(a.owners.server_for("bad"), NotReadyError)
     assert not a.owners.may_begin("bad")
     assert a.owners.is_mine("t")
-    with pytest.raises(NotReadyError, match=r"the entry of the topic bad cannot be read here"):
+    with pytest.raises(NotReadyError, match=r"the entry of the topic 'bad' cannot be read here"):
         a.put("bad")
 
 

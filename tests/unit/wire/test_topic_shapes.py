@@ -15,8 +15,8 @@ from distkv.wire import packing
 from distkv.wire.declared import pack
 from distkv.wire.replies import encode_error, reply_error
 from distkv.wire.topic_bodies import check_names, counters_of, flat_map, ranges_of
-from distkv.wire.topic_errors import ERRORS, StaleOpError
-from distkv.wire.topic_fields import COUNTER_MAX, PRODUCERS_MAX, RANGES_MAX
+from distkv.wire.topic_errors import ERRORS, StaleOpError, stale_op
+from distkv.wire.topic_fields import COUNTER_MAX, OP_MAX, PRODUCERS_MAX, RANGES_MAX
 from distkv.wire.topic_replies import (
     TOPIC_REPLIES,
     ShownSubscriber,
@@ -270,9 +270,14 @@ def test_error_has_a_code_that_no_other_error_has(kind: type[RequestError]) -> N
 
 
 def test_stale_operation_is_told_with_the_known_one() -> None:
-    frame = packing.unpack(encode_error(1, StaleOpError("it is stale").with_known_op(7)))
+    frame = packing.unpack(encode_error(1, stale_op(7)))
     assert isinstance(frame, dict)
     assert (frame["code"], frame["known_op"]) == ("stale_op", 7)
+
+
+def test_stale_operation_says_to_give_a_higher_one_where_there_is_one() -> None:
+    assert "give a higher op" in str(stale_op(OP_MAX - 1))
+    assert "leave op out, or drop the subscriber" in str(stale_op(OP_MAX))
 
 
 def test_stale_operation_without_a_known_one_is_told_without() -> None:
