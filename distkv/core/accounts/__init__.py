@@ -1,0 +1,1 @@
+"""Accounts: who may log in as whom, one name once everywhere."""
