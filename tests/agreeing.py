@@ -11,9 +11,9 @@ from distkv.core.ready import Rng
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.turn import AgreementTurn, AgreementWoken, EntryRead, StateTold
-from distkv.core.tokens.effects import TokenEffects
 from distkv.model.event import NodeName
 from distkv.wire.token_states import Founding, StateMessage
+from tests.taken_effects import TakenEffects
 
 
 class AgreeingServer(Consensus):
@@ -21,7 +21,7 @@ class AgreeingServer(Consensus):
 
     def __init__(self, settings: ConsensusSettings, life: int, rng: Rng) -> None:
         super().__init__(settings, life, rng)
-        self.effects: Final = TokenEffects()
+        self.effects: Final = TakenEffects()
 
     def turn(self, now_ms: int) -> AgreementTurn:
         """For one input."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.effects import TokenAnswer
+from distkv.core.ready import Answer
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
@@ -22,7 +22,6 @@ from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CALLS, CallMessage
 from distkv.wire.declared import pack
-from distkv.wire.token_replies import TokensChanged
 from distkv.wire.token_requests import (
     TokenRequest,
 )
@@ -38,6 +37,7 @@ from tests.property.token_clients import (
     Clock,
     Tell,
 )
+from tests.taken_effects import TakenEffects
 
 
 class Hand:
@@ -85,6 +85,7 @@ class Site:
         self.hand: Final = Hand(fleet.oracle, name, clock)
         self.slots: Final = dict[str, bytes]()
         self.service: TokenService | None = None
+        self.effects: Final = TakenEffects()
         self.boots = 0
         self.paused: list[Callable[[], None]] | None = None
         self.waiting: Final = dict[int, Tell]()
@@ -103,7 +104,8 @@ class Site:
         self.hand.granted_true = self.hand.led_true = -1e18
         self.hand.wish = None
         self.hand.elected_ms = self.now_ms  # a restarted leader has to be elected again
-        self.service = TokenService(settings, self.hand, Random(self.fleet.rng.random()), self.now_ms)
+        rng = Random(self.fleet.rng.random())
+        self.service = TokenService(settings, self.hand, self.effects, rng, self.now_ms)
         self.service.restore(self.slots, self.now_ms)
         self.step(lambda service: service.go_on(self.now_ms, 0.0))
 
@@ -142,7 +144,7 @@ class Site:
             return
         what(service)
         service.go_on(self.now_ms)
-        effects = service.effects.take()
+        effects = self.effects.take()
         for slot in effects.slots:
             if slot.value is None:
                 self.slots.pop(slot.key, None)
@@ -156,9 +158,8 @@ class Site:
             self._answer(answer)
         self._set_alarm(service)
 
-    def _answer(self, answer: TokenAnswer) -> None:
-        is_last = not isinstance(answer.result, TokensChanged)
-        tell = self.waiting.pop(answer.id, None) if is_last else self.waiting.get(answer.id)
+    def _answer(self, answer: Answer) -> None:
+        tell = self.waiting.pop(answer.id, None) if answer.is_last else self.waiting.get(answer.id)
         if tell is not None:
             self.fleet.later(self.fleet.rng.randrange(1, 20), lambda: tell(answer.result))
 

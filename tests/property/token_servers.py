@@ -16,8 +16,8 @@ from random import Random
 
 import attrs
 
+from distkv.core.ground.turn import SlotKept
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import TokenState, has_majority, state_of
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
@@ -25,6 +25,7 @@ from distkv.wire.declared import pack
 from distkv.wire.token_states import Founding, StateMessage, decode_head, read_state_message
 from tests.agreeing import AgreeingServer
 from tests.property.token_claims import Claim, Observer
+from tests.taken_effects import Taken
 
 LEASE_MS = 1000
 DRIFT = 0.05
@@ -54,7 +55,7 @@ class StepDone:
     """What a step of a machine wants done when its slots are on the disk."""
 
     ms: int
-    effects: TokenEffects
+    effects: Taken
     said: list[tuple[NodeName, Said]]
     claim: Claim
 
@@ -237,7 +238,7 @@ class TokenFleet:
         effects = machine.effects.take()
         if site.parts != site.parts_written:
             site.parts_written = site.parts
-            effects.slots.append(SlotWrite("parts", b"%d" % site.parts))
+            effects.slots.append(SlotKept("parts", b"%d" % site.parts))
         said += [(tell.to, tell.message) for tell in effects.tells]
         servers = {} if machine.effective is None else machine.effective.servers
         awaits = any(one.standing is ServerStanding.LEAVING for one in servers.values())  # what that hands over

@@ -27,8 +27,7 @@ NO_MACHINES = {
     "ServiceTurn": "the same",
     "SessionQueue": "a queue, of which nothing is promised but its order",
     "StoreEntry": "its state is a time at which something is asked",
-    "TokenEffects": "what is to be done, not a state",
-    "TreeTurn": "the same",
+    "TreeTurn": "what is to be done, not a state",
     "Upward": "acts on the parts that `ServerTree` looks at",
 }
 """Classes that change themselves, and are no machines; why."""

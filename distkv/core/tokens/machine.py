@@ -29,6 +29,7 @@ from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, Ser
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.turn import AgreementTurn, AgreementWoken, EntryRead, StateTold
+from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving_settings import ServingSettings
@@ -38,8 +39,8 @@ from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
 from distkv.wire.declared import pack
-from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
-from distkv.wire.token_replies import TokenDone, TokensChanged
+from distkv.wire.token_bodies import decode_body, decode_identity
+from distkv.wire.token_replies import TokenDone
 from distkv.wire.token_requests import TokenRequest, TokenReset
 from distkv.wire.token_states import decode_founding
 
@@ -59,11 +60,11 @@ class TokenMachine:
     def __init__(self, settings: TokenSettings, rng: Rng) -> None:
         self.settings: Final = settings
         self._rng: Final = rng
-        self._me = NodeName("")
-        self._life = 0
         self._wall = 0.0
         self._consensus: Consensus | None = None
         self._service: TokenService | None = None
+        self._effects = TokenEffects(0, ServiceTurn(TOKENS, 0, 0.0))
+        """Nobody's until it begins."""
         self._entries: Entries | None = None
         self._nodes: NetworkNodes | None = None
         self._due_ms: int | None = None
@@ -128,6 +129,7 @@ class TokenMachine:
         try:
             self._begin(turn, ground, ground.slots)
         except DecodeError as error:  # then it is as lost as if the disk were
+            turn.effects.clear()  # what was done with some of it
             turn.note("token_slots_bad", reason=error.reason)
             for key in ground.slots:
                 turn.keep(key, None)
@@ -139,7 +141,8 @@ class TokenMachine:
         if consensus is None or service is None:
             return
         boot_ms, self._wall, is_agreement = turn.boot_ms, turn.wall, True
-        agreement = AgreementTurn(boot_ms, service.effects)
+        self._effects.turn = turn
+        agreement = AgreementTurn(boot_ms, self._effects)
         match what:
             case ServiceAsked(id=id, request=request, asker=asker):
                 is_agreement = isinstance(request, TokenReset)
@@ -184,7 +187,7 @@ class TokenMachine:
     def _begin(self, turn: ServiceTurn, ground: ServiceGround, slots: Mapping[str, bytes]) -> None:
         settings, boot_ms = self.settings, turn.boot_ms
         life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
-        self._me, self._life, self._entries, self._nodes = ground.me, life, ground.entries, ground.nodes
+        self._entries, self._nodes = ground.entries, ground.nodes
         consensus = Consensus(
             ConsensusSettings(ground.me, settings.servers, settings.lease_ms, settings.drift, settings.sessions_max),
             life,
@@ -202,8 +205,9 @@ class TokenMachine:
             settings.tokens_max,
             settings.waiters_max,
         )
-        service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
-        agreement = AgreementTurn(boot_ms, service.effects)
+        effects = self._effects = TokenEffects(life, turn)
+        service = TokenService(serving, consensus, effects, self._rng, boot_ms, consensus.start)
+        agreement = AgreementTurn(boot_ms, effects)
         consensus.restore(agreement, slots)
         service.restore(slots, boot_ms)
         self._count_nodes(service)
@@ -273,28 +277,14 @@ class TokenMachine:
         while True:
             service.go_on(turn.boot_ms, self._wall, is_as_agreed=not is_agreement)
             is_agreement |= consensus.has_news
-            self._do(service, turn)
             if not is_agreement:
                 break
             self._agreed_due_ms = consensus.wake_ms()
             if self._agreed_due_ms != 0:
                 break
-            agreement = AgreementTurn(turn.boot_ms, service.effects)
+            agreement = AgreementTurn(turn.boot_ms, self._effects)
             consensus.step(agreement, AgreementWoken())  # it has news for others, or for the service
         self._due_ms = service.note_due(self._agreed_due_ms)
-
-    def _do(self, service: TokenService, turn: ServiceTurn) -> None:
-        effects = service.effects.take()
-        for slot in effects.slots:
-            turn.keep(slot.key, slot.value)
-        if effects.founding is not None:
-            turn.write("", pack(effects.founding))
-        for answer in effects.answers:
-            is_last = not isinstance(answer.result, TokensChanged)
-            turn.answer(answer.id, answer.result, is_last=is_last, waits=answer.waits)
-        for tell in effects.tells:
-            turn.tell(tell.to, encode_body(self._life, tell.message), waits=tell.waits)
-        turn.effects += effects.notes
 
     def check(self, *, is_whole: bool = True) -> None:  # noqa: ARG002
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -17,7 +17,7 @@ from distkv.core.ground.gathering import GatheredNews, GatheredPages
 from distkv.core.ground.routes import Attempt, Routes
 from distkv.core.ready import Rng
 from distkv.core.tokens.client_requests import SHOWN, ClientRequest, TokenPages, as_one
-from distkv.core.tokens.effects import TokenAnswer, TokenEffects, must_wait
+from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.server_search import Searching, ServerSearch
@@ -115,7 +115,7 @@ class Proxy:
             else:
                 self._routes.ask(found, now_ms)
         except BusyError as error:
-            self._effects.answers.append(TokenAnswer(id, error))
+            self._effects.answer(id, error)
             return
         self.due_ms = min(self.due_ms, now_ms + 1)
         if isinstance(request, TokenAcquire):
@@ -309,7 +309,7 @@ class Proxy:
             items = gathered.take(peer, result, lambda token: None if state is None else state.server_of(token))
             is_complete = gathered.complete(self._servers.up)
             if items or is_complete:
-                self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
+                self._effects.answer(found.id, TokensChanged(items, is_complete))
             else:
                 self._routes.send_again(found, now_ms)
         elif isinstance(result, TokensListed) and isinstance(gathered, GatheredPages):
@@ -344,7 +344,7 @@ class Proxy:
         if isinstance(found.request, TokenKeep) and isinstance(result, DistkvError):
             self._claims.forget(found.request.session)  # the next keep-alive claims again, if there is one
         waits = not isinstance(found.request, TokenRelease) or must_wait(found.request)
-        self._effects.answers.append(TokenAnswer(found.id, result, waits))
+        self._effects.answer(found.id, result, waits=waits)
 
     def _end(self, found: ClientRequest) -> None:
         request = found.request

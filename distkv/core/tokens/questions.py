@@ -102,7 +102,7 @@ class Questions:
 
     def answer(self, call: CallKey, result: TokenResult, changed: int, *, waits: bool = True) -> None:
         """Answer a question; nothing happens if nobody waits for that any more. `changed` is that of `ServerAnswered`,
-        `waits` that of `effects.Tell`."""
+        `waits` that of `ServiceTurn.tell`."""
         if call.peer != self._me:
             self._calls.answer(call, encode_answer(result, changed), waits=waits)
         elif call.number in self._purposes:
@@ -131,7 +131,7 @@ class Questions:
                 try:
                     yield ServerAsked(event.call, decode_question(event.body))
                 except DecodeError as error:
-                    self._effects.note("token_question_bad", peer=event.call.peer, reason=error.reason)
+                    self._effects.turn.note("token_question_bad", peer=event.call.peer, reason=error.reason)
                     self.answer(event.call, RequestError(str(error)), 0)
             elif isinstance(event, AnswerCame):
                 yield self._answered(event)
@@ -142,7 +142,7 @@ class Questions:
         try:
             result, changed = decode_answer(came.body)
         except DecodeError as error:
-            self._effects.note("token_answer_bad", peer=came.peer, reason=error.reason)
+            self._effects.turn.note("token_answer_bad", peer=came.peer, reason=error.reason)
             result, changed = NotReadyError("a token server answered what could not be read: see its log"), 0
         return ServerAnswered(came.number, came.peer, result, changed, self._purposes.pop(came.number, None))
 

@@ -34,16 +34,21 @@ class TokenService:
     """The machine. All times are milliseconds."""
 
     def __init__(
-        self, settings: ServingSettings, authority: Authority, rng: Rng, now_ms: int, first_call: int = 0
+        self,
+        settings: ServingSettings,
+        authority: Authority,
+        effects: TokenEffects,
+        rng: Rng,
+        now_ms: int,
+        first_call: int = 0,
     ) -> None:
         """`first_call`: see `Calls`."""
-        self.effects: Final = TokenEffects()
-        self._questions: Final = Questions(settings.me, settings.boot, self.effects, first_call)
+        self._questions: Final = Questions(settings.me, settings.boot, effects, first_call)
         self._servers: Final = KnownServers(settings.servers)
-        self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
+        self._proxy: Final = Proxy(settings, self._questions, self._servers, effects, rng)
         self._shares: Final = SessionShares(settings.sessions_max)
         self._serving: Final = TokenServing(
-            settings, authority, self._questions, self.effects, self._shares, now_ms
+            settings, authority, self._questions, effects, self._shares, now_ms
         )
 
     def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
@@ -78,7 +83,7 @@ class TokenService:
     # -- clients
 
     def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
-        """A client asks (`asker`: see `asker_of`); `effects.answers` will have the answer by this id."""
+        """A client asks (`asker`: see `asker_of`); the effects will have the answer by this id."""
         self._proxy.asked(id, request, now_ms, asker)
         self._do_own(now_ms)
 

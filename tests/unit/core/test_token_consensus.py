@@ -12,7 +12,6 @@ from typing import TypeVar
 import pytest
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.effects import TokenEffects
 from distkv.errors import BusyError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
@@ -34,6 +33,7 @@ from distkv.wire.token_states import (
     VoteGiven,
 )
 from tests.agreeing import AgreeingServer
+from tests.taken_effects import Taken
 
 A, B, C, M = (NodeName(name) for name in "abcm")
 LIVES = {A: 1, B: 2, M: 3}
@@ -47,7 +47,7 @@ WAITED_MS = SETTINGS.long_ms
 T = TypeVar("T")
 
 
-def _keep(disk: dict[str, bytes], effects: TokenEffects) -> None:
+def _keep(disk: dict[str, bytes], effects: Taken) -> None:
     for slot in effects.slots:
         if slot.value is None:
             disk.pop(slot.key, None)
@@ -75,7 +75,7 @@ def _alone(disk: Mapping[str, bytes], now_ms: int = 0, life: int = 3, sessions_m
     return server
 
 
-def _told(effects: TokenEffects, kind: type[T], to: NodeName | None = None) -> list[T]:
+def _told(effects: Taken, kind: type[T], to: NodeName | None = None) -> list[T]:
     return [tell.message for tell in effects.tells if isinstance(tell.message, kind) and to in (None, tell.to)]
 
 
@@ -490,7 +490,7 @@ def test_entry_that_says_what_is_known_asks_nobody() -> None:
     server = _follower()
     server.read_entry(FOUNDING, 20)
     server.read_entry(evolve(FOUNDING, version=99), 20)
-    assert server.effects.take() == TokenEffects()
+    assert server.effects.take() == Taken()
 
 
 def test_entry_counts_when_a_server_says_the_same() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.known_servers import map_of
 from distkv.core.tokens.serving.grants import Grants
 from distkv.core.tokens.serving.part import TokenPart
@@ -27,6 +26,7 @@ from distkv.wire.token_messages import TokenResult
 from distkv.wire.token_replies import TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import QueuedSession, TokenRecord, decode_token
+from tests.taken_effects import TakenEffects
 
 S1, S2, S3 = "1-a", "2-b", "3-c"
 LEASE_MS, LOCK_DELAY_MS = 1000, 500
@@ -36,7 +36,7 @@ class AnyPart(TokenPart):
     """All tokens are this server's."""
 
     def __init__(self) -> None:
-        super().__init__(NodeName("s0"), TokenEffects())
+        super().__init__(NodeName("s0"), TakenEffects())
         self.number = 0
 
     def serves(self, token: str) -> bool:  # noqa: ARG002
@@ -67,7 +67,7 @@ class Rules:
 class Desk:
     def __init__(self, **limits: int) -> None:
         self.rules = Rules()
-        self.effects = TokenEffects()
+        self.effects = TakenEffects()
         names = (NodeName("s0"),)
         settings = ServingSettings(
             names[0], names, 1, LEASE_MS, lock_delay_ms=LOCK_DELAY_MS, tokens_max=limits.get("tokens", 100),

@@ -29,7 +29,7 @@ from tests.unit.core.test_token_sessions import Office
 
 def restarted(desk: Desk) -> Desk:
     """A server that has what this one wrote."""
-    slots = [slot.value for slot in desk.effects.slots if slot.key == "token/t" and slot.value is not None]
+    slots = [slot.value for slot in desk.effects.now.slots if slot.key == "token/t" and slot.value is not None]
     found = Desk()
     found.grants.install(decode_token(slots[-1]), found.turn(0))
     return found

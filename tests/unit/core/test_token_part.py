@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.questions import Questions
 from distkv.core.tokens.serving.handover import PIECE_MAX, TokenHandOver
 from distkv.core.tokens.serving.part import NUMBERS_AHEAD, PART_SLOT, TokenPart
@@ -23,6 +22,7 @@ from distkv.wire.token_messages import TakeTokens, decode_question
 from distkv.wire.token_replies import TokenDone
 from distkv.wire.token_slots import TokenRecord, decode_part
 from distkv.wire.token_states import TokenServer
+from tests.taken_effects import TakenEffects
 
 ME, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 DOWN, BOOTING, READY = ServerStanding.DOWN, ServerStanding.BOOTING, ServerStanding.READY
@@ -40,7 +40,7 @@ def state(version: int, a: Stood, b: Stood, c: Stood) -> TokenState:
 
 def booted(since: int = 2) -> TokenPart:
     """A server that is ready beside two others."""
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     first = state(since, (BOOTING, since), (READY, 1), (READY, 1))
     part.begin_boot(first)
     for name in (B, C):
@@ -51,7 +51,7 @@ def booted(since: int = 2) -> TokenPart:
 
 
 def test_booting_server_serves_when_all_have_handed_over() -> None:
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     first = state(2, (BOOTING, 2), (READY, 1), (READY, 1))
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
@@ -63,7 +63,7 @@ def test_booting_server_serves_when_all_have_handed_over() -> None:
 
 
 def test_hand_over_that_was_not_whole_makes_a_survey() -> None:
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     first = state(2, (BOOTING, 2), (READY, 1), (READY, 1))
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
@@ -73,7 +73,7 @@ def test_hand_over_that_was_not_whole_makes_a_survey() -> None:
 
 
 def test_server_that_goes_down_before_it_hands_over_makes_a_survey() -> None:
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
     part.handed_over(B, is_whole=True)
     assert part.collect(state(3, (BOOTING, 2), (READY, 1), (DOWN, 3)))
@@ -82,7 +82,7 @@ def test_server_that_goes_down_before_it_hands_over_makes_a_survey() -> None:
 
 def test_server_that_is_lost_after_it_handed_over_makes_a_survey() -> None:
     """Its own part was this server's for a while, and nobody handed that over."""
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
     part.handed_over(C, is_whole=True)
     part.handed_over(B, is_whole=True)
@@ -92,7 +92,7 @@ def test_server_that_is_lost_after_it_handed_over_makes_a_survey() -> None:
 
 
 def test_booting_server_waits_for_one_that_began_to_boot_before() -> None:
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     first = state(3, (BOOTING, 3), (READY, 1), (BOOTING, 2))
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
@@ -166,7 +166,7 @@ def test_server_that_leaves_hands_over_to_all_and_serves_nothing() -> None:
 
 
 def test_server_that_left_and_is_in_no_list_any_more_is_lost_for_whoever_boots() -> None:
-    part = TokenPart(ME, TokenEffects())
+    part = TokenPart(ME, TakenEffects())
     part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
     part.handed_over(B, is_whole=True)
     both = attrs.evolve(state(5, (BOOTING, 2), (READY, 1), (DOWN, 4)))
@@ -192,12 +192,12 @@ def test_part_of_a_booting_server_is_not_served_any_more() -> None:
 
 
 def test_restarted_server_gives_no_number_again() -> None:
-    effects = TokenEffects()
+    effects = TakenEffects()
     part = TokenPart(ME, effects)
     part.begin_boot(state(2, (BOOTING, 2), (DOWN, 1), (DOWN, 1)))
     numbers = [part.next_number()[1] for _ in range(NUMBERS_AHEAD + 5)]
     kept = [slot.value for slot in effects.take().slots if slot.key == PART_SLOT][-1]
-    again = TokenPart(ME, TokenEffects())
+    again = TokenPart(ME, TakenEffects())
     again.restore(decode_part(kept or b""))
     assert again.next_number()[1] > max(numbers)
 
@@ -298,12 +298,12 @@ def test_of_two_claims_the_higher_fence_counts() -> None:
 
 def pieces(names: list[str], *, is_whole: bool) -> list[TakeTokens]:
     """All that a hand-over tells, each when the one before was taken."""
-    effects = TokenEffects()
+    effects = TakenEffects()
     hand_over = TokenHandOver(Questions(NodeName("a"), 1, effects), lambda name, _now_ms: TokenRecord(name, (), None))
     hand_over.begin(B, 7, names, 0, is_whole=is_whole)
     while not hand_over.answered(B, TokenDone(), 0):
         pass
-    told = [decode_question(tell.message.body) for tell in effects.tells if isinstance(tell.message, CallAsked)]
+    told = [decode_question(tell.message.body) for tell in effects.now.tells if isinstance(tell.message, CallAsked)]
     return [one for one in told if isinstance(one, TakeTokens)]
 
 

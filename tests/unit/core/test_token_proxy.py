@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from random import Random
 
-from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.proxy import Proxy
 from distkv.core.tokens.questions import Questions
@@ -19,6 +18,7 @@ from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_messages import ClaimTokens, TokenMap, decode_question
 from distkv.wire.token_requests import TokenKeep
 from distkv.wire.token_states import TokenServer
+from tests.taken_effects import TakenEffects
 
 A, B, C, ME = (NodeName(name) for name in "abcm")
 
@@ -30,7 +30,7 @@ def servers_map(changed: int, *names: NodeName) -> TokenMap:
 
 def test_session_says_what_it_holds_also_to_a_server_of_which_its_node_learns_later() -> None:
     """Its client was told of the change first (docs/protocol, PART-3)."""
-    effects, known = TokenEffects(), KnownServers((A, B))
+    effects, known = TakenEffects(), KnownServers((A, B))
     settings = ServingSettings(ME, (A, B), 1)
     proxy = Proxy(settings, Questions(ME, 1, effects), known, effects, Random(1))
     known.heard(servers_map(3, A, B), 0)
@@ -41,7 +41,7 @@ def test_session_says_what_it_holds_also_to_a_server_of_which_its_node_learns_la
     assert claimed(effects) == {C}
 
 
-def claimed(effects: TokenEffects) -> set[NodeName]:
+def claimed(effects: TakenEffects) -> set[NodeName]:
     """Who is told what a session holds."""
     asked = [(tell.to, tell.message) for tell in effects.take().tells if isinstance(tell.message, CallAsked)]
     return {to for to, one in asked if isinstance(decode_question(one.body), ClaimTokens)}

@@ -10,7 +10,6 @@ from collections.abc import Collection
 import attrs
 
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.known_servers import map_of
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions
@@ -32,6 +31,7 @@ from distkv.wire.token_messages import (
 )
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone
 from distkv.wire.token_states import TokenServer
+from tests.taken_effects import TakenEffects
 
 ME = NodeName("s0")
 TTL_MS = 3000
@@ -62,7 +62,7 @@ class Office:
 
     def turn(self, now_ms: int) -> ServingTurn:
         map = map_of(self.state, ME, is_sure=True)
-        return ServingTurn(now_ms, 0.0, True, self.state.changed, map, self, TokenEffects())
+        return ServingTurn(now_ms, 0.0, True, self.state.changed, map, self, TakenEffects())
 
     def ask(self, number: int, question: LeaderQuestion, now_ms: int) -> None:
         self.sessions.asked(key(number), question, self.turn(now_ms))

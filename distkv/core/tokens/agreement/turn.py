@@ -2,7 +2,7 @@
 
 Knows: the inputs of the agreement, and where its effects go.  Does not know what follows from one.
 
-Invariant: the effects of one step leave together, as `TokenEffects` promises; no part of the agreement keeps a turn.
+Invariant: the effects of one step leave together, as `ServiceTurn` promises; no part of the agreement keeps a turn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import attrs
 
-from distkv.core.tokens.effects import SlotWrite, Tell, TokenEffects
+from distkv.core.tokens.effects import TokenEffects
 from distkv.model.event import NodeName
 from distkv.wire.token_states import Founding, StateMessage
 
@@ -51,20 +51,21 @@ class AgreementTurn:
 
     def keep(self, key: str, value: bytes | None) -> None:
         """Keep a slot; None: not any more."""
-        self.effects.slots.append(SlotWrite(key, value))
+        self.effects.turn.keep(key, value)
 
     def tell(self, name: NodeName, message: StateMessage) -> None:
         """Tell another server."""
-        self.effects.tells.append(Tell(name, message))
+        self.effects.say(name, message)
 
     def tell_all(self, names: Iterable[NodeName], message: StateMessage) -> None:
         """Tell each of these."""
-        self.effects.tells += [Tell(name, message) for name in names]
+        for name in names:
+            self.effects.say(name, message)
 
     def found(self, founding: Founding) -> None:
         """Write a founding into the store."""
-        self.effects.founding = founding
+        self.effects.found(founding)
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting."""
-        self.effects.note(id, **fields)
+        self.effects.turn.note(id, **fields)

@@ -17,7 +17,6 @@ from typing import Final
 
 from distkv.core.ground.alarms import Alarms
 from distkv.core.ground.calls import CallKey
-from distkv.core.tokens.effects import SlotWrite
 from distkv.core.tokens.serving.part import TokenPart
 from distkv.core.tokens.serving.served_token import Grant, ServedToken, WaitingSession
 from distkv.core.tokens.serving.survey import ClaimedToken
@@ -463,7 +462,7 @@ class Grants:
         record = token.settled()
         is_kept = record is not None and self.tokens.get(token.name) is token
         if is_kept or token.is_kept:
-            turn.effects.slots.append(SlotWrite(TOKEN_SLOT + token.name, pack(record) if is_kept else None))
+            turn.effects.turn.keep(TOKEN_SLOT + token.name, pack(record) if is_kept else None)
         token.is_kept = is_kept
         if token.lost or self._index.losing:
             self._index.note_losses(token)

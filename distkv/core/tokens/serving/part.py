@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from distkv.core.tokens.effects import SlotWrite, TokenEffects
+from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.state import SERVING, TokenState, token_order
 from distkv.model.event import NodeName
 from distkv.model.fence import GrantNumber
@@ -273,7 +273,7 @@ class TokenPart:
             old.giving if giving is None else giving,
         )
         if self._kept != old:
-            self._effects.slots.append(SlotWrite(PART_SLOT, pack_sorted(self._kept)))
+            self._effects.turn.keep(PART_SLOT, pack_sorted(self._kept))
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -53,7 +53,7 @@ class ServingTurn:
     """What the leader is to tell sessions: that a token was taken from them."""
 
     def answer(self, call: CallKey, result: TokenResult, *, waits: bool = True) -> None:
-        """Answer a node. `waits`: see `Tell`."""
+        """Answer a node. `waits`: see `ServiceTurn.tell`."""
         self.nodes.answer(call, result, self.changed, waits=waits)
 
     def withdraw(self, call: CallKey) -> None:
@@ -62,7 +62,7 @@ class ServingTurn:
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting."""
-        self.effects.note(id, **fields)
+        self.effects.turn.note(id, **fields)
 
 
 class ServingTurns:
