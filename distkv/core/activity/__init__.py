@@ -1,0 +1,1 @@
+"""The activity network: everybody who is connected hears everything, once, in order."""
