@@ -27,6 +27,7 @@ from distkv.sim.topics.moments import (
     TopicLimited,
 )
 from distkv.sim.topics.observer import TopicObserver
+from distkv.sim.topics.subscriptions import KnownSubscriptions, SubscribedSince
 from distkv.sim.topics.troubles import Troubles
 
 ORDER_MS: Final = 9000
@@ -79,10 +80,7 @@ class PutsAreKept(TopicObserver):
         self._puts: dict[tuple[str, str], _Promised] = {}
         """By topic and value."""
         self._by_identity: dict[tuple[str, Identity], set[str]] = {}
-        self._subscriptions: dict[tuple[str, str], tuple[int, int]] = {}
-        """By topic and subscriber: since when it surely is subscribed, and with how many copies."""
-        self._ended: dict[tuple[str, str], int] = {}
-        """The highest op that may have ended a subscription."""
+        self._subscriptions = KnownSubscriptions()
         self._recorded: dict[tuple[str, str], set[Identity]] = {}
         self._gone: dict[tuple[str, str], dict[str, Ranges]] = {}
         self._dropped: set[str] = set()
@@ -98,30 +96,20 @@ class PutsAreKept(TopicObserver):
             put.answered_ms, put.identity, put.copies = at_ms, what.identity, what.copies
 
     def subscription_sent(self, at_ms: int, what: SubscriptionSent) -> None:  # noqa: ARG002
-        key = what.topic, what.subscriber
-        if not what.is_subscribed:
-            self._ended[key] = max(self._ended.get(key, 0), 2**63 if what.op is None else what.op)
-            self._subscriptions.pop(key, None)
+        self._subscriptions.asked(what)
 
     def subscription_taken(self, at_ms: int, what: SubscriptionTaken) -> None:
-        key = what.topic, what.subscriber
-        is_on = what.is_subscribed and what.op > self._ended.get(key, 0)
-        if is_on and (what.is_changed or key not in self._subscriptions):
-            self._subscriptions[key] = at_ms, what.copies
+        self._subscriptions.answered(at_ms, what)
 
     def topic_limited(self, at_ms: int, what: TopicLimited) -> None:  # noqa: ARG002
         if what.is_dropped:
             self._dropped.add(what.topic)
 
     def subscription_missed(self, at_ms: int, what: SubscriptionMissed) -> None:
-        key = what.topic, what.subscriber
-        since_ms, copies = self._subscriptions.get(key, (at_ms, 0))
-        if what.asked_ms <= since_ms:
-            return
-        del self._subscriptions[key]
-        if self.troubles.lost_since(since_ms) < copies and what.topic not in self._dropped:
-            text = f"subscribed since {since_ms} ms with {copies} copies, hears at {at_ms} ms: {what.why}"
-            raise self.broken(f"{what.subscriber} of {what.topic}, {text}")
+        for one in self._subscriptions.missed(what):
+            if self._is_kept(one) and what.topic not in self._dropped:
+                text = f"subscribed since {one.at_ms} ms with {one.copies} copies, hears at {at_ms} ms: {what.why}"
+                raise self.broken(f"{what.subscriber} of {what.topic}, {text}")
 
     def recorded(self, at_ms: int, what: MessageRecorded) -> None:  # noqa: ARG002
         self._recorded.setdefault((what.topic, what.subscriber), set()).add(what.identity)
@@ -132,11 +120,16 @@ class PutsAreKept(TopicObserver):
             mine[producer] = mine.get(producer, Ranges()) | ranges
 
     def settled(self, fleet: Observed) -> None:  # noqa: ARG002
-        for key, (since_ms, copies) in self._subscriptions.items():
-            if self.troubles.lost_since(since_ms) < copies:
-                self._check(key, since_ms)
+        for key in self._subscriptions.all():
+            kept = [one.at_ms for one in self._subscriptions.of(*key) if self._is_kept(one)]
+            if kept:
+                self._check(key, min(kept))
 
     # -- inside
+
+    def _is_kept(self, answered: SubscribedSince) -> bool:
+        """Whether a disk is left that has had it since then."""
+        return self.troubles.lost_since(answered.at_ms) < answered.copies
 
     def _check(self, key: tuple[str, str], since_ms: int) -> None:
         recorded, gone = self._recorded.get(key, set()), self._gone.get(key, {})
@@ -154,20 +147,49 @@ class PutsAreKept(TopicObserver):
 
 
 class GoneIsTold(TopicObserver):
-    """A message is gone only for who subscribed elsewhere, or lost with disks, or where a topic keeps less."""
+    """What a subscriber is owed is gone only for who subscribed elsewhere, or lost with disks, or where a topic keeps
+    less. It is owed what was put after its subscription was answered: of what was put before, it may hear that it is
+    gone, if it repeats the subscription at a node that does not know that."""
 
     rule = "what a known subscriber is owed is not forgotten"
 
     def __init__(self, troubles: Troubles) -> None:
         super().__init__(troubles)
         self._limited: set[str] = set()
+        self._subscriptions = KnownSubscriptions()
+        self._asked: dict[tuple[str, str], int] = {}
+        """By topic and value, when a put left its client first."""
+        self._sent: dict[tuple[str, Identity], int] = {}
+        """By topic and identity."""
 
     def topic_limited(self, at_ms: int, what: TopicLimited) -> None:  # noqa: ARG002
         self._limited.add(what.topic)
 
+    def put_sent(self, at_ms: int, what: PutSent) -> None:
+        self._asked.setdefault((what.topic, what.value), at_ms)
+        if what.identity is not None:
+            self._sent.setdefault((what.topic, what.identity), at_ms)
+
+    def put_stored(self, at_ms: int, what: PutStored) -> None:
+        asked_ms = self._asked.get((what.topic, what.value), at_ms)
+        self._sent.setdefault((what.topic, what.identity), asked_ms)
+
+    def subscription_sent(self, at_ms: int, what: SubscriptionSent) -> None:  # noqa: ARG002
+        self._subscriptions.asked(what)
+
+    def subscription_taken(self, at_ms: int, what: SubscriptionTaken) -> None:
+        self._subscriptions.answered(at_ms, what)
+
     def get_told(self, at_ms: int, what: GetTold) -> None:
-        if what.gone and self.troubles.is_whole and what.topic not in self._limited:
-            raise self.broken(f"{what.subscriber} of {what.topic} is told at {at_ms} ms that {what.gone} is gone")
+        since = [one.at_ms for one in self._subscriptions.of(what.topic, what.subscriber)]
+        if not since or not self.troubles.is_whole or what.topic in self._limited:
+            return
+        for producer, ranges in what.gone:
+            for counter in ranges:
+                sent_ms = self._sent.get((what.topic, (producer, counter)))
+                if sent_ms is not None and sent_ms > min(since):
+                    text = f"{producer} {counter} is gone, put at {sent_ms} ms: it is subscribed since {min(since)} ms"
+                    raise self.broken(f"{what.subscriber} of {what.topic} is told at {at_ms} ms that {text}")
 
 
 @attrs.define

@@ -52,6 +52,10 @@ def _subscribed(op: int = 1) -> TopicMoment:
     return SubscriptionTaken("t", "s", True, op, is_changed=True, copies=2)
 
 
+def _gone(counter: int) -> TopicMoment:
+    return _got(1, gone=(("p", Ranges([(counter, counter + 1)])),))
+
+
 def _unsubscribes(op: int | None = 2) -> TopicMoment:
     return SubscriptionSent("t", "s", False, op)
 
@@ -152,6 +156,22 @@ def test_subscription_above_the_end_of_another_one_counts() -> None:
     assert "lacks m1" in _lacking(rule)
 
 
+def test_put_before_a_subscription_was_repeated_elsewhere_is_owed() -> None:
+    rule = PutsAreKept(Troubles())
+    _tell(rule, _subscribed(), *_put(1), _subscribed())
+    assert "lacks m1" in _lacking(rule)
+
+
+def test_subscription_that_was_repeated_elsewhere_outlives_the_disks_of_the_first() -> None:
+    rule = PutsAreKept(Troubles())
+    _tell(rule, _subscribed())
+    _lost_disks(rule.troubles, "a", "b")
+    rule.moment(2 * 10**6, _subscribed())
+    for number, moment in enumerate(_put(1)):
+        rule.moment(3 * 10**6 + number, moment)
+    assert "lacks m1" in _lacking(rule)
+
+
 def test_subscriber_that_is_said_to_be_none_is_noticed() -> None:
     with pytest.raises(BrokenRuleError, match="subscribed since 0 ms"):
         _tell(PutsAreKept(Troubles()), _subscribed(), SubscriptionMissed("t", "s", 50, "not subscribed"))
@@ -191,7 +211,31 @@ def test_one_of_two_messages_with_one_identity_is_not_owed() -> None:
 
 def test_message_that_is_gone_without_a_split_is_noticed() -> None:
     with pytest.raises(BrokenRuleError, match="is gone"):
-        _tell(GoneIsTold(Troubles()), _got(1, gone=(("p", Ranges([(1, 2)])),)))
+        _tell(GoneIsTold(Troubles()), _subscribed(), *_put(1), _gone(1))
+
+
+def test_message_without_a_producer_that_is_gone_is_noticed() -> None:
+    put = PutSent("x", "t", "m1", None), PutStored("x", "t", "m1", ("~a", 1), 2)
+    with pytest.raises(BrokenRuleError, match="is gone"):
+        _tell(GoneIsTold(Troubles()), _subscribed(), *put, _got(1, gone=(("~a", Ranges([(1, 2)])),)))
+
+
+def test_message_that_was_put_before_the_subscription_was_answered_may_be_gone() -> None:
+    put, stored = _put(1)
+    rule = GoneIsTold(Troubles())
+    _tell(rule, put, _subscribed(), stored, _gone(1))
+    assert rule.troubles.is_whole
+
+
+def test_message_may_be_gone_for_who_unsubscribes() -> None:
+    rule = GoneIsTold(Troubles())
+    _tell(rule, _subscribed(), *_put(1), _unsubscribes(), _gone(1))
+    assert rule.troubles.is_whole
+
+
+def test_message_that_is_gone_after_the_subscription_was_repeated_elsewhere_is_noticed() -> None:
+    with pytest.raises(BrokenRuleError, match="is gone"):
+        _tell(GoneIsTold(Troubles()), _subscribed(), *_put(1), _subscribed(), _gone(1))
 
 
 @pytest.mark.parametrize("what", ["split a | b", "cut a > b"])
@@ -199,12 +243,12 @@ def test_message_may_be_gone_after_a_split(what: str) -> None:
     troubles = Troubles()
     troubles.befell(10, "", what)
     assert not troubles.is_whole
-    _tell(GoneIsTold(troubles), _got(1, gone=(("p", Ranges([(1, 2)])),)))
+    _tell(GoneIsTold(troubles), _subscribed(), *_put(1), _gone(1))
 
 
 def test_message_may_be_gone_where_a_topic_keeps_less() -> None:
     rule = GoneIsTold(Troubles())
-    _tell(rule, TopicLimited("t"), _got(1, gone=(("p", Ranges([(1, 2)])),)))
+    _tell(rule, TopicLimited("t"), _subscribed(), *_put(1), _gone(1))
     assert rule.troubles.is_whole
 
 
