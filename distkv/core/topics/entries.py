@@ -90,7 +90,7 @@ def view_of(name: str, versions: Sequence[TopicEntry], lives: Lives) -> TopicVie
         entry.owner.node if _has_disk(entry.owner, lives) else None,
         tuple([one.node for one in entry.followers if _has_disk(one, lives)]),
         tuple(holders),
-        frozenset(one.node for group in groups for one in group),
+        frozenset(one.node for version in versions for group in (version.group, *version.lacks) for one in group),
         is_settled=[*versions] == [entry],
     )
 

@@ -550,6 +550,20 @@ def test_who_is_retired_is_waited_for_no_more() -> None:
     assert only_entry(c).lacks == ()
 
 
+def test_who_is_registered_again_with_its_disk_is_waited_for_again() -> None:
+    """TOPIC-5."""
+    _, _, c = begun()
+    c.put()
+    c.lost(a=ANEW)
+    c.nodes.registered -= {B}
+    c.alive()
+    assert c.view().lacking == ()
+    c.nodes.registered |= {B}
+    c.alive()
+    assert c.view().lacking == (B,)
+    c.owners.check()
+
+
 def test_owner_without_its_copy_lacks_what_its_followers_have() -> None:
     """TOPIC-13."""
     a, *_ = begun()

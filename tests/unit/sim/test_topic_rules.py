@@ -5,6 +5,8 @@ Knows: `distkv.sim.topics.rules`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from distkv.core.ready import Ready
@@ -263,6 +265,19 @@ def test_message_that_was_stored_long_after_its_successor_may_come_late() -> Non
     for moment in (*_put(1), _recorded(1)):
         rule.moment(late, moment)
     assert rule.troubles.is_whole
+
+
+@pytest.mark.parametrize("is_first_answered", [True, False])
+def test_messages_of_a_node_come_in_order_where_one_was_answered_before_the_other_was_asked(
+    is_first_answered: bool,
+) -> None:
+    first, second = (PutSent("", "t", f"m{number}", None) for number in (1, 2))
+    one, two = (PutStored("", "t", f"m{number}", ("~n1.5", number), 2) for number in (1, 2))
+    moments: list[TopicMoment] = [first, one, second, two] if is_first_answered else [first, second, one, two]
+    came = [MessageRecorded("t", "s", 1, ("~n1.5", number), f"m{number}") for number in (2, 1)]
+    rule = ProducersInOrder(Troubles())
+    with pytest.raises(BrokenRuleError, match="in its order") if is_first_answered else nullcontext():
+        _tell(rule, *moments, *came)
 
 
 def test_message_that_was_said_to_be_done_and_comes_again_is_noticed() -> None:
