@@ -59,6 +59,8 @@ class Server:
     is_ready: Callable[[Server], bool]
     first_options: Sequence[str] = ()
     """Added to the command the first time."""
+    code: Path = ROOT
+    """Where the folder distkv is."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -85,7 +87,7 @@ class Server:
     def launch(self) -> float:
         """Start it; when that was."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "ETCD_"))}
-        environment |= {"PYTHONPATH": str(ROOT), "HOME": str(self.directory)}
+        environment |= {"PYTHONPATH": str(self.code), "HOME": str(self.directory)}
         command = [*self.command, *self.first_options]
         self.first_options = ()
         with self.log.open("wb") as log:
