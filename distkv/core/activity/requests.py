@@ -10,10 +10,12 @@ Invariant: values only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TypeAlias
 
 import attrs
 
+from distkv.wire.activity_answers import broadcast_line
 from distkv.wire.services import ServiceReply, ServiceRequest
 
 
@@ -27,6 +29,11 @@ class ActivityItem:
     """The first one of an origin is 1."""
     activity: bytes
     """The JSON text of the object, with the name of who sent it."""
+
+    @cached_property
+    def line(self) -> bytes:
+        """What every client is sent; made once for all of them."""
+        return broadcast_line(self.origin, self.number, self.activity)
 
 
 @attrs.frozen

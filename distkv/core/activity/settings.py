@@ -1,6 +1,6 @@
 """What a node is told about the activity network at its start.
 
-Knows: the values.  Does not know where they come from, nor what becomes of them.
+Knows: the values.  Does not know what becomes of them.
 
 Invariant: settings never change while a node runs.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
+
+from distkv.config import Config
+from distkv.core.activity.config import ActivityConfig, ActivityLimits
 
 ACTIVITY: Final = "activity"
 """The name of the service."""
@@ -43,3 +46,16 @@ class ActivitySettings:
     def alike(self) -> dict[str, int | float | str]:
         """Those that people have to set alike, by their keys in the configuration."""
         return {"activity.copies": self.copies, "activity.keep": self.keep_ms / 1000}
+
+
+def settings_of(config: Config) -> ActivitySettings:
+    """As a configuration has them."""
+    activity, limits = config.of(ActivityConfig), config.of(ActivityLimits)
+    return ActivitySettings(
+        copies=activity.copies,
+        keep_ms=int(activity.keep_s * 1000),
+        keep_count=activity.keep_count,
+        keep_bytes=activity.keep_bytes,
+        rate=activity.rate,
+        clients_max=limits.activity_connections,
+    )
