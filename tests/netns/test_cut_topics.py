@@ -29,7 +29,8 @@ SETTINGS = "topics: {lease: 1}\n"
 CUT_S = 20.0
 END_S = 30.0
 WORK, SPLIT, TWINS = "work", "split", "twins"
-"""A topic from before the cut; one that begins on both sides of it at one moment, and one that two nodes begin."""
+"""A topic from before the cut; one that begins on both sides of it at one moment, so it has two owners; and one that two
+nodes begin in a whole network."""
 TOPICS = (WORK, SPLIT, TWINS)
 OP = 1 << 50
 """The number of a subscription that is made on both sides."""
@@ -140,6 +141,8 @@ class Play:
     producers: list[Producer] = attrs.field(factory=list)
     shown: dict[str, list[Mapping[str, object]]] = attrs.field(factory=dict)
     """What each node shows of a topic when all is over."""
+    owners: dict[str, object] = attrs.field(factory=dict)
+    """Of SPLIT, as a node of each side saw it in the cut."""
     after: set[Number] = attrs.field(factory=set)
     """What was put in WORK after both sides had taken one subscription."""
 
@@ -173,6 +176,7 @@ class Play:
             ask(self.lab[name], "topic_subscribe", WORK, subscriber="twice", op=OP)
         self.unsubscribe("ends")
         at_once(*(producer.put_some for producer in self.of(SPLIT)))
+        self.owners = {name: ask(self.lab[name], "topic_show", SPLIT)["owner"] for name in "bc"}
 
     def unsubscribe(self, id: str) -> None:
         """Without a number, on one side: that which has a copy from before the cut, if only one has."""
@@ -249,6 +253,10 @@ def test_each_answered_put_comes_once_to_a_client_with_a_state(play: Play, topic
 
 def test_play_put_enough_to_mean_something(play: Play) -> None:
     assert all(len(producer.answered) > 5 for producer in play.of(WORK))
+
+
+def test_two_nodes_gave_a_new_topic_to_two_owners(play: Play) -> None:
+    assert [str(play.owners[name]) in side for name, side in zip("bc", SIDES, strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
