@@ -29,8 +29,8 @@ SETTINGS = "topics: {lease: 1}\n"
 CUT_S = 20.0
 END_S = 30.0
 WORK, SPLIT, TWINS = "work", "split", "twins"
-"""A topic from before the cut; one that begins on both sides of it at one moment, so it has two owners; and one that two
-nodes begin in a whole network."""
+"""A topic from before the cut; one that begins on both sides of it at one moment, so it has two owners; and one that
+two nodes begin in a whole network."""
 TOPICS = (WORK, SPLIT, TWINS)
 OP = 1 << 50
 """The number of a subscription that is made on both sides."""
