@@ -38,7 +38,7 @@ TOKEN_RULES = (
     broken(
         "wiped-votes",
         "a server that lost its disk does not vote before it is admitted",
-        "core/tokens/agreement/votes.py",
+        "core/tokens/agreement/elections.py",
         "    if not memory.is_member or asked.accepted < memory.accepted_id:\n",
         "    if asked.accepted < memory.accepted_id:\n",
         *SERVERS,
@@ -476,7 +476,7 @@ TOKEN_RULES = (
     broken(
         "answered-too-early",
         "a server answers nobody who knows of a later change of servers than it does",
-        "core/tokens/serving/known_before.py",
+        "core/tokens/serving/parked.py",
         "        return question.known > state.changed\n",
         "        return False\n",
         "tests/unit/core/test_token_state.py",
@@ -518,7 +518,7 @@ TOKEN_RULES = (
     broken(
         "vote-for-less",
         "no server votes for a candidate that has accepted less (QUORUM-7)",
-        "core/tokens/agreement/votes.py",
+        "core/tokens/agreement/elections.py",
         "    if not memory.is_member or asked.accepted < memory.accepted_id:\n",
         "    if not memory.is_member:\n",
         _shown("vote"),

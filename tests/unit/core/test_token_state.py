@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.serving.known_before import is_early, session_of
+from distkv.core.tokens.serving.parked import is_early, session_of
 from distkv.core.tokens.state import TokenState, applied, state_head, state_id, whole_change
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding

@@ -14,16 +14,14 @@ from collections.abc import Collection, Mapping
 from typing import Final, assert_never
 
 from distkv.core.ready import Rng
-from distkv.core.tokens.agreement.admission import Admission
+from distkv.core.tokens.agreement.admission import Admission, NumberLimits
 from distkv.core.tokens.agreement.elections import Elections
-from distkv.core.tokens.agreement.founding_anew import founding_anew
+from distkv.core.tokens.agreement.founding_anew import StoreEntry, founding_anew
 from distkv.core.tokens.agreement.leading import Leading
 from distkv.core.tokens.agreement.leases import LeaderHeard
-from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.standings import Wish
-from distkv.core.tokens.agreement.store_entry import StoreEntry
 from distkv.core.tokens.agreement.turn import AgreementInput, AgreementTurn, AgreementWoken, EntryRead, StateTold
 from distkv.core.tokens.state import TokenState, state_id
 from distkv.errors import BusyError, NotReadyError

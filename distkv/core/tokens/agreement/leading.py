@@ -10,23 +10,21 @@ is proposed, is named in no round: its lease must run out before others take ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from distkv.core.tokens.agreement.beats import Beats, WholeSent
 from distkv.core.tokens.agreement.lists import ListStep, next_step, why_waiting
-from distkv.core.tokens.agreement.proposal import Proposal
-from distkv.core.tokens.agreement.rounds import Rounds
-from distkv.core.tokens.agreement.session_queue import SessionQueue
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.standings import Standings, Wish, next_servers
 from distkv.core.tokens.state import TokenState, has_majority, state_head, state_id, whole_change
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.model.standing import ServerStanding
-from distkv.wire.token_states import Founding, LeaderRound, OwnTime, ServerBeat, StateChange, TokenServer
+from distkv.wire.token_states import Founding, LeaderRound, OwnTime, ServerBeat, StateChange, StateId, TokenServer
 
 GONE_LEASES: Final = 4
 """So long whoever left the list is told of rounds: then it knows, or is away."""
@@ -223,3 +221,151 @@ def _majority_number(names: Iterable[NodeName], acked: Mapping[NodeName, int]) -
     """The highest round that a majority of a list has acknowledged."""
     numbers = sorted([acked.get(name, 0) for name in names], reverse=True)
     return numbers[len(numbers) // 2]
+
+
+@attrs.define(slots=True)
+class Proposal:
+    """A version that a leader proposes: from which state it was made, by which change, and with whom it counts.
+
+    Invariant: of the servers only those count whose life is the same in what was in effect before and in what is
+    proposed."""
+
+    state: TokenState
+    base: TokenState | None
+    """From which it was made; None: it is the first of all."""
+    change: StateChange
+    """From the base to it."""
+    is_in_effect: bool = False
+    _whole: StateChange | None = None
+
+    @property
+    def id(self) -> StateId:
+        """Of the state."""
+        return state_id(self.state)
+
+    @property
+    def before(self) -> TokenState:
+        """What was in effect before; the proposal itself when that is, or nothing was."""
+        return self.state if self.is_in_effect or self.base is None else self.base
+
+    def has_life(self, name: NodeName, life: int) -> bool:
+        """Whether a server counts in this life."""
+        before, after = self.before.servers.get(name), self.state.servers.get(name)
+        return before is not None and after is not None and life == before.life == after.life
+
+    def is_falling(self, name: NodeName) -> bool:
+        """Whether a server is to be declared down: until then it must hear of no newer beat of its own."""
+        before, after = self.before.servers[name], self.state.servers[name]
+        return before.standing is not ServerStanding.DOWN and after.standing is ServerStanding.DOWN
+
+    def change_from(self, accepted: StateId) -> StateChange | None:
+        """From this state to what is proposed; None: only the whole of it brings that."""
+        return self.change if self.base is None or accepted == state_id(self.base) else None
+
+    def whole(self) -> StateChange:
+        """All of it, for who has another state."""
+        if self._whole is None:
+            self._whole = whole_change(self.state)
+        return self._whole
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.change.head.id == self.id, "the change leads to what is proposed")
+        must(self.base is None or state_id(self.base) < self.id, "what is proposed is later than what it was made from")
+
+
+ROUNDS_MAX: Final = 64
+"""So many rounds wait for a majority; the oldest is forgotten first."""
+LOST_LEASES: Final = 2
+"""A leader that no majority acknowledges for so many leases gives up: others may hear it, and wait in vain."""
+
+
+class Rounds:
+    """The rounds since the election: which of them a majority acknowledged, and until when the leader leads by that.
+
+    Invariant: a majority acknowledges no round that was not begun; the leader counts `short_ms` from the begin of the
+    last one that it did, never from when it heard of that."""
+
+    def __init__(self, settings: ConsensusSettings, now_ms: int) -> None:
+        self.number = 0
+        """Of the last one that was begun."""
+        self.acked = 0
+        """The highest that a majority acknowledged."""
+        self.next_ms = now_ms
+        """When the next one is due."""
+        self._settings: Final = settings
+        self._acked_ms = now_ms
+        """When that one began, or the leader was elected."""
+        self._waiting: Final = deque[tuple[int, int]]()
+        """The number and the begin of those after it."""
+
+    @property
+    def leads_until_ms(self) -> int:
+        """Until when no other leader can be there: the rule of leases, with its own time at the begin of a round."""
+        return self._acked_ms + self._settings.short_ms if self.acked else 0
+
+    def is_lost(self, now_ms: int) -> bool:
+        """Whether the leader should give up."""
+        return now_ms >= self._acked_ms + LOST_LEASES * self._settings.long_ms
+
+    def begin(self, now_ms: int) -> None:
+        """The next one."""
+        self.number += 1
+        self._waiting.append((self.number, now_ms))
+        if len(self._waiting) > ROUNDS_MAX:
+            self._waiting.popleft()
+        self.next_ms = now_ms + self._settings.round_ms
+
+    def acknowledge(self, number: int) -> None:
+        """A majority did, up to this one."""
+        self.acked = max(self.acked, min(number, self.number))
+        while self._waiting and self._waiting[0][0] <= self.acked:
+            self._acked_ms = self._waiting.popleft()[1]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        waiting = [number for number, _ in self._waiting]
+        must(self.acked <= self.number, "no round is acknowledged that was not begun")
+        must(waiting == sorted(waiting) and all(self.acked < one <= self.number for one in waiting),
+             "the rounds that wait for a majority are after the last acknowledged one, in their order")  # fmt: skip
+        must(len(waiting) <= ROUNDS_MAX, "few rounds wait for a majority")
+
+
+AT_ONCE_MAX: Final = 1000
+
+
+class SessionQueue:
+    """The sessions that are to be opened and ended in the next versions, in their order.
+
+    Invariant: of what waits at most `AT_ONCE_MAX` sessions are opened, and as many ended, in one version."""
+
+    def __init__(self) -> None:
+        self._opening: Final = deque[tuple[int, str]]()
+        self._ending: Final = dict[str, None]()
+
+    def __len__(self) -> int:
+        return len(self._opening)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._opening and not self._ending
+
+    def open(self, ttl_ms: int, tag: str) -> None:
+        """A session, with this in its id."""
+        self._opening.append((ttl_ms, tag))
+
+    def end(self, sessions: Collection[str]) -> None:
+        """Those of them that are open when the turn comes."""
+        self._ending.update(dict.fromkeys(sessions))
+
+    def take(self, state: TokenState) -> tuple[list[tuple[int, str]], list[str]]:
+        """What goes into the version after this one."""
+        opened = [self._opening.popleft() for _ in range(min(AT_ONCE_MAX, len(self._opening)))]
+        ended = list[str]()
+        while self._ending and len(ended) < AT_ONCE_MAX:
+            one = next(iter(self._ending))
+            del self._ending[one]
+            if one in state.sessions:
+                ended.append(one)
+        return opened, ended

@@ -20,12 +20,10 @@ from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.serving.grants import TOKEN_SLOT, Grants
 from distkv.core.tokens.serving.handover import Giving
-from distkv.core.tokens.serving.known_before import is_early, is_later_session, session_of
 from distkv.core.tokens.serving.leader_asked import LeaderAsked
 from distkv.core.tokens.serving.own_part import OwnPart
-from distkv.core.tokens.serving.parked import ParkedQuestions
+from distkv.core.tokens.serving.parked import ParkedQuestions, ServingPatience, is_early, is_later_session, session_of
 from distkv.core.tokens.serving.part import PART_SLOT, TokenPart
-from distkv.core.tokens.serving.patience import ServingPatience
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.sessions import Sessions

@@ -1,8 +1,8 @@
 """The sessions of all clients, as the leader looks after them: it opens, keeps and ends them.
 
-Knows: when each was heard last, who waits for news of it, what was taken from it and it may not know yet. It hands on
-what else the leader is asked (`server_change`).  Does not
-know tokens, nor how a session comes into effect: it proposes, and sees it in the common state.
+Knows: when each was heard last, who waits for news of it, what was taken from it and it may not know yet, and who asked
+for another list of servers.  Does not know tokens, nor how a session comes into effect: it proposes, and sees it in the
+common state.
 
 Invariant: a keep-alive is confirmed only while this node leads, and only to a session that is in effect and whose end
 was not proposed. A session that was confirmed is not ended before its client has given it up by its own clock: that
@@ -14,19 +14,20 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+import attrs
+
 from distkv.core.ground.alarms import Alarms, earliest
 from distkv.core.ground.calls import CallKey
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.serving.open_session import KeepWaiting, OpenedSession
-from distkv.core.tokens.serving.server_change import ServerChange
 from distkv.core.tokens.serving.session_openings import SessionOpenings
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving.turn import ServingTurn
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
-from distkv.errors import RequestError
+from distkv.errors import BusyError, RequestError
 from distkv.model.invariant import must
-from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpiredError
+from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpiredError, TimedOutError
 from distkv.wire.token_messages import (
     AskHolding,
     ChangeServers,
@@ -315,3 +316,74 @@ def _answer_without(question: EndSession | KeepSession | TellLoss | AskHolding) 
 
 def _expired(session: str) -> RequestError:
     return SessionExpiredError(f"the session {session} is over, or never was: open another one")
+
+
+LOOK_MS: Final = 200
+"""So often it is looked whether it is done: what it waits for is no version."""
+CHANGES_MAX: Final = 100
+
+
+@attrs.frozen(slots=True)
+class ChangeWaiting:
+    """One call. The time is milliseconds."""
+
+    question: ChangeServers
+    until_ms: int
+
+
+class ServerChange:
+    """Who asked for another list of token servers, as the leader answers them: it proposes the list, and looks whether
+    it is in force. All times are milliseconds.
+
+    Invariant: a call is answered when its list is in force, when its wait is over, or when another change is under way.
+    The change goes on, whoever waits: it is forgotten only when this node leads no more before it began, and is asked
+    again."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority: Final = authority
+        self._waiting: Final = dict[CallKey, ChangeWaiting]()
+        self.due_ms: int | None = None
+        """When it is looked next; None: nobody waits. Only read."""
+
+    def asked(self, call: CallKey, question: ChangeServers, turn: ServingTurn) -> None:
+        """Somebody wants another list."""
+        if len(self._waiting) >= CHANGES_MAX:
+            turn.answer(call, BusyError(f"{CHANGES_MAX} wait for a change of the token servers: ask again later"))
+            return
+        self._waiting[call] = ChangeWaiting(question, turn.now_ms + question.wait_ms)
+        self.due_ms = turn.now_ms
+
+    def call_gone(self, call: CallKey) -> None:
+        """Nobody waits for the answer."""
+        self._waiting.pop(call, None)
+
+    def take_calls(self) -> list[CallKey]:
+        """All that wait; they are forgotten here, and are to be answered otherwise."""
+        found = list(self._waiting)
+        self._waiting.clear()
+        return found
+
+    def answer_due(self, turn: ServingTurn, *, leads: bool) -> None:
+        """Time passed, or the authority has changed."""
+        now_ms = turn.now_ms
+        if self.due_ms is None or now_ms < self.due_ms:
+            return
+        for call, waiting in list(self._waiting.items()):
+            result = self._result(waiting, now_ms) if leads else None
+            if result is not None:
+                del self._waiting[call]
+                turn.answer(call, result)
+        self.due_ms = now_ms + LOOK_MS if self._waiting else None
+
+    def _result(self, waiting: ChangeWaiting, now_ms: int) -> TokenResult | None:
+        servers = waiting.question.servers
+        try:
+            self._authority.propose_servers(servers)
+        except BusyError as error:
+            return error
+        reason = self._authority.change_waits_for(servers, now_ms)
+        if not reason:
+            return TokenDone()
+        if now_ms < waiting.until_ms:
+            return None
+        return TimedOutError(f"the change of the token servers goes on; it waits for {reason}")
