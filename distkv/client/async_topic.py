@@ -112,8 +112,10 @@ class AsyncProducer:
     def _check_open(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._is_closed or self._connection.is_closed:
+        if self._connection.is_closed:
             raise failures.ended(self._connection.name)
+        if self._is_closed:
+            raise failures.over(f"the producer {self._puts.state.id!r}")
 
     def _begin(self) -> BackgroundTask:
         """Have the task that sends look, which a loop of asyncio that ends may have cancelled."""
@@ -194,6 +196,8 @@ class AsyncConsumer(ConsumerHandle):
         super().__init__(topic, state, when_gone, subscribes=subscribes)
         self._connection: Final = connection
         self._turn: Final = anyio.Lock()
+        self._asking = anyio.CancelScope()
+        self._is_closed = False
         connection.tell_end(self)
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -226,22 +230,28 @@ class AsyncConsumer(ConsumerHandle):
     async def subscribe(self) -> None:
         """See that it is subscribed, also when its subscription ended; raises as `receive`."""
         async with self._turn:
+            self._check_open()
             self._half.subscribe()
             await self._drive()
 
     async def unsubscribe(self) -> None:
         """End the subscription: it is owed nothing any more. Raises as `receive`."""
         async with self._turn:
+            self._check_open()
             self._half.unsubscribe()
             await self._drive()
 
     async def aclose(self) -> None:
-        """Tell the servers what is done, if one is reached, and give up the state. May be called again."""
+        """Tell the servers what is done, if one is reached, and give up the state; who waits for a message gets
+        `UnreachableError`. May be called again."""
+        self._is_closed = True
+        self._asking.cancel()
         try:
-            if not self._connection.is_closed and self._half.is_begun:
-                async with self._turn:
-                    self._half.say()
-                    with suppress(DistkvError):  # else they hear it when a consumer with this state begins
+            async with self._turn:
+                with suppress(DistkvError):  # else they hear it when a consumer with this state begins
+                    if self._state.is_open and self._half.is_begun:
+                        self._begin()
+                        self._half.say()
                         await self._drive()
         finally:
             self._state.close()
@@ -262,40 +272,53 @@ class AsyncConsumer(ConsumerHandle):
     # -- inside
 
     async def _receive(self, wait_s: float, limit: int) -> Message | None:
+        deadline = self._connection.now() + wait_s
         async with self._turn:
-            message = self._next()
-            if message is None:
-                self._half.want(limit, wait_s)
+            self._check_open()
+            message, left_s = self._next(), wait_s
+            while message is None:
+                self._half.want(limit, left_s)
                 await self._drive()
-                message = self._next()
+                message, left_s = self._next(), deadline - self._connection.now()
+                if left_s <= 0:
+                    break
             return message
+
+    def _check_open(self) -> None:
+        if self._connection.is_closed:
+            raise failures.ended(self._connection.name)
+        if self._is_closed:
+            raise self._over()
+        self._begin()
 
     async def _drive(self) -> None:
         """Ask until what is wanted is there; raises what kept it from that for `reply_s`."""
+        with anyio.CancelScope() as self._asking:
+            await self._drive_on()
+        if self._asking.cancelled_caught:
+            raise self._over()
+
+    async def _drive_on(self) -> None:
         deadline = self._connection.now() + self._connection.reply_s
         while self._half.is_busy:
             if self._connection.is_closed:
                 raise failures.ended(self._connection.name)
             for call, request in self._questions():
-                result = await self._asked(request)
+                result = await self._answer(request)
                 self._answered(call, result)
                 if not isinstance(result, DistkvError):
                     deadline = self._connection.now() + self._connection.reply_s
                 elif isinstance(result, UnreachableError) or self._connection.now() >= deadline:
-                    self._half.give_up()
                     raise result
                 break
             else:
                 await anyio.sleep(self._pause_s())
 
-    async def _asked(self, request: ConsumerRequest) -> TopicReply | DistkvError:
+    async def _answer(self, request: ConsumerRequest) -> TopicReply | DistkvError:
         try:
             return await self._connection.ask(consumer_question(request))
         except DistkvError as error:
             return error
-        except BaseException:  # we are cancelled
-            self._half.disconnected(boot_ms())
-            raise
 
 
 def _leaves(group: BaseExceptionGroup[DistkvError]) -> list[DistkvError]:

@@ -18,7 +18,6 @@ from typing import Final, Self
 from distkv.client import failures
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.boot_clock import boot_ms
-from distkv.client.consuming import ConsumerRequest
 from distkv.client.questions import Question
 from distkv.client.topic_handle import (
     BATCH,
@@ -116,6 +115,8 @@ class Producer:
         if self._connection.is_closed:
             self._state.close()
             raise failures.ended(self._connection.name)
+        if not self._state.is_open:
+            raise failures.over(f"the producer {self._state.id!r}")
 
     def _finish(self, number: int) -> PutDone:
         """Ask until it is known what a put came to."""
@@ -195,20 +196,23 @@ class Consumer(ConsumerHandle):
 
     def subscribe(self) -> None:
         """See that it is subscribed, also when its subscription ended; raises as `receive`."""
+        self._check_open()
         self._half.subscribe()
         self._drive()
 
     def unsubscribe(self) -> None:
         """End the subscription: it is owed nothing any more. Raises as `receive`."""
+        self._check_open()
         self._half.unsubscribe()
         self._drive()
 
     def close(self) -> None:
         """Tell the servers what is done, if one is reached, and give up the state. May be called again."""
         try:
-            if not self._connection.is_closed and self._half.is_begun:
-                self._half.say()
-                with suppress(DistkvError):  # else they hear it when a consumer with this state begins
+            with suppress(DistkvError):  # else they hear it when a consumer with this state begins
+                if self._state.is_open and self._half.is_begun:
+                    self._check_open()
+                    self._half.say()
                     self._drive()
         finally:
             self._state.close()
@@ -221,12 +225,22 @@ class Consumer(ConsumerHandle):
 
     # -- inside
 
+    def _check_open(self) -> None:
+        if self._connection.is_closed:
+            self._state.close()
+            raise failures.ended(self._connection.name)
+        self._begin()
+
     def _receive(self, wait_s: float, limit: int) -> Message | None:
-        message = self._next()
-        if message is None:
-            self._half.want(limit, wait_s)
+        self._check_open()
+        message, left_s = self._next(), wait_s
+        deadline = time.monotonic() + wait_s
+        while message is None:
+            self._half.want(limit, left_s)
             self._drive()
-            message = self._next()
+            message, left_s = self._next(), deadline - time.monotonic()
+            if left_s <= 0:
+                break
         return message
 
     def _drive(self) -> None:
@@ -238,22 +252,14 @@ class Consumer(ConsumerHandle):
                 raise failures.ended(self._connection.name)
             questions = self._questions()
             for call, request in questions:
-                result = self._ask(request)
+                result = _asked(self._connection, consumer_question(request))
                 self._answered(call, result)
                 if not isinstance(result, DistkvError):
                     deadline = time.monotonic() + self._connection.reply_s
                 elif isinstance(result, UnreachableError) or time.monotonic() >= deadline:
-                    self._half.give_up()
                     raise result
             if not questions:
                 _pause(self._connection, self._half.wake_ms())
-
-    def _ask(self, request: ConsumerRequest) -> TopicReply | DistkvError:
-        try:
-            return _asked(self._connection, consumer_question(request))
-        except BaseException:  # a signal handler raises
-            self._half.disconnected(boot_ms())
-            raise
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -173,8 +173,10 @@ class Consuming:
     # -- what the user wants
 
     def want(self, limit: int = 1, wait_s: float = 0.0) -> None:
-        """Ask for messages once, unless there are some already."""
+        """Ask for messages once, unless there are some already. Where it is not subscribed, somebody may have done
+        that meanwhile."""
         self._wish = _MessageWish(True, limit, wait_s)
+        self.phase = Phase.LOOKING if self.phase is Phase.OVER else self.phase
 
     def say(self) -> None:
         """Say what is done, also when no message is wanted."""
@@ -187,6 +189,7 @@ class Consuming:
 
     def unsubscribe(self) -> None:
         """Be owed nothing any more."""
+        self._subscribes = False
         self._new_op(Phase.UNSUBSCRIBING)
 
     def next_message(self) -> TopicMessage | None:
@@ -295,10 +298,14 @@ class Consuming:
             self._talk.call = self._talk.request = None
             self._talk.later(now_ms)
 
-    def give_up(self) -> DistkvError | None:
-        """Nobody waits for messages any more; why the last request was in vain, None: it was not answered."""
+    def interrupted(self, now_ms: int) -> None:
+        """Whoever asked was stopped, wherever that was: nobody waits for messages any more, what is under way will not
+        be answered, and what was taken may not be written."""
+        talk = self._talk
         self._wish = _MessageWish()
-        return self._talk.error
+        self.disconnected(now_ms)
+        if talk.taken is not None:
+            talk.change, talk.taken = talk.taken if talk.change is None else talk.taken.then(talk.change), None
 
     def take_news(self) -> list[ConsumerNews]:
         """What happened since."""
@@ -384,7 +391,6 @@ class Consuming:
 
     def _take_refusal(self, request: ConsumerRequest, error: DistkvError, now_ms: int) -> None:
         talk = self._talk
-        talk.error = error
         if isinstance(error, StaleOpError) and error.known_op is not None and not isinstance(request, TopicGet):
             self._take_op(error.known_op, error)
         elif isinstance(error, NotFoundError):
@@ -470,7 +476,6 @@ class _Talk:
     last_call: int = 0
     again_ms: int = 0
     tries: int = 0
-    error: DistkvError | None = None
     known_op: int | None = None
     """What a server named as the last operation, which is not ours."""
     change: ConsumerChange | None = None
@@ -487,4 +492,4 @@ class _Talk:
 
     def reset(self) -> None:
         """It was answered."""
-        self.tries, self.again_ms, self.error = 0, 0, None
+        self.tries = self.again_ms = 0

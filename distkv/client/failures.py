@@ -59,6 +59,11 @@ def ended(name: str) -> UnreachableError:
     return UnreachableError(f"the connection to {name} is closed: connect anew")
 
 
+def over(what: str) -> UnreachableError:
+    """A part of the client was closed, and the client was not."""
+    return UnreachableError(f"{what} is closed: make another one")
+
+
 def cut_off(name: str) -> ConnectionLostError:
     """We closed it while a change was under way."""
     return ConnectionLostError(f"the connection to {name} was closed: whether the change took place is unknown")

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from sqlite3 import Connection
 from typing import Final, TypeAlias, assert_never
 
+from distkv.client import failures
 from distkv.client.arguments import as_seconds, check_callback, check_flag, shown
 from distkv.client.boot_clock import boot_ms
 from distkv.client.consuming import ConsumerRequest, Consuming, MessagesGone, SubscriptionEnded
@@ -224,6 +225,16 @@ class ConsumerHandle:
         self._half.done(*place)
 
     # -- for the shells
+
+    def _begin(self) -> None:
+        """Somebody begins to ask. Whoever asked before has his answer, or was interrupted."""
+        if not self._state.is_open:
+            raise self._over()
+        self._half.interrupted(boot_ms())
+
+    def _over(self) -> DistkvError:
+        """Why nobody can ask any more."""
+        return failures.over(f"the consumer {self.id!r} of {self.topic!r}")
 
     def _next(self) -> Message | None:
         """A message that is here."""

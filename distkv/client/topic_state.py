@@ -58,6 +58,10 @@ class TopicState:
         self._sessions: Final[dict[str, bytes]] = {}
         self._is_open = True
 
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
     def close(self) -> None:
         """Give up the file. May be called again."""
         if self._is_open and self._process == os.getpid():
@@ -167,7 +171,7 @@ class TopicState:
         if self._process != os.getpid():
             raise RequestError(f"{self._where}: this process is a fork of the one that opened the state: open another")
         if not self._is_open:
-            raise RequestError(f"{self._where}: the state is closed")
+            raise RequestError(f"{self._where} is closed: make another producer or consumer")
         try:
             yield
         except sqlite3.Error as error:

@@ -238,8 +238,10 @@ def test_subscription_that_ended_elsewhere_is_told_and_not_begun_anew() -> None:
     consumer.half.want()
     consumer.answer(NONE)
     assert consumer.half.take_news() == [SubscriptionEnded(NONE)]
-    consumer.half.want()
     assert consumer.ask() is None
+    consumer.half.want()
+    assert consumer.answer(NONE) == [TopicGet(0, "log", "bill")]
+    assert consumer.half.take_news() == [SubscriptionEnded(NONE)]
 
 
 def test_subscribe_begins_anew_what_ended() -> None:
@@ -311,7 +313,39 @@ def test_first_question_that_failed_for_now_is_asked_again_later(error: DistkvEr
     assert consumer.ask() is None
     consumer.now_ms = consumer.half.wake_ms() or 0
     assert consumer.ask() == first
-    assert consumer.half.give_up() is error
+
+
+def test_whoever_was_interrupted_wants_nothing_any_more() -> None:
+    consumer = Consumer()
+    consumer.begin()
+    consumer.half.want(wait_s=3600.0)
+    consumer.ask()
+    consumer.half.interrupted(0)
+    assert not consumer.half.is_busy
+    consumer.half.check()
+
+
+def test_change_that_was_taken_and_may_not_be_written_is_taken_again() -> None:
+    consumer = Consumer()
+    consumer.half.want()
+    consumer.answer(messages(), stale_op(7))
+    consumer.ask()
+    consumer.half.answered(consumer.call, TopicSubscribed(7, False, 2, {"a": (1, 2)}), 0)
+    taken = consumer.half.take_change()
+    assert taken is not None
+    consumer.half.interrupted(0)
+    assert consumer.half.take_change() == taken
+
+
+def test_consumer_that_unsubscribed_does_not_subscribe_when_messages_are_wanted() -> None:
+    consumer = Consumer()
+    consumer.half.unsubscribe()
+    consumer.answer(TopicSubscribed(TIME_MS, True, 2, None))
+    consumer.half.want()
+    consumer.answer(NONE)
+    assert consumer.ask() is None
+    [ended] = consumer.half.take_news()
+    assert ended == SubscriptionEnded(NONE)
 
 
 def test_broken_connection_asks_the_same_again() -> None:
