@@ -12,8 +12,65 @@ from typing import Final
 
 import attrs
 
-from distkv.core.sources import Sources
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
+
+SOURCES_MAX: Final = 64
+
+
+@attrs.define(slots=True)
+class Sources:
+    """A ring of peers: `SOURCES_MAX` at the most, and each has its turn.
+
+    Invariant: there are `SOURCES_MAX` at the most, and each has its turn."""
+
+    _addrs: dict[NodeName, str] = attrs.field(factory=dict)
+    """HOST:PORT of each, in the order in which they are asked."""
+    _postponed: int = 0
+    """Behind how many others the last one that wanted to be asked again was put."""
+
+    def __bool__(self) -> bool:
+        return bool(self._addrs)
+
+    def add(self, name: NodeName, addr: str) -> bool:
+        """A node is at this address; False when there is no place for one more."""
+        if len(self._addrs) >= SOURCES_MAX and name not in self._addrs:
+            return False
+        self._addrs[name] = addr
+        return True
+
+    def next(self) -> tuple[NodeName, str] | None:
+        """Whom to ask now; its next turn comes after all others. None: nobody is known."""
+        name = next(iter(self._addrs), None)
+        if name is None:
+            return None
+        addr = self._addrs[name] = self._addrs.pop(name)
+        return name, addr
+
+    def drop(self, name: NodeName) -> None:
+        """It could not be asked."""
+        self._addrs.pop(name, None)
+
+    def postpone(self, name: NodeName) -> None:
+        """A busy peer is asked again after the next peer, the second time after two others, then three, up to all
+        others, and so on from one again, until one takes us. A peer that must find out something first forgets the
+        result if it is not asked again soon. A peer that waits itself may do so for long."""
+        addr = self._addrs.pop(name, None)
+        others = list(self._addrs.items())
+        self._postponed = self._postponed % max(len(others), 1) + 1
+        if addr is not None:
+            others.insert(self._postponed, (name, addr))
+            self._addrs = dict(others)
+
+    def taken(self) -> None:
+        """One of them has taken us."""
+        self._postponed = 0
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._addrs) <= SOURCES_MAX, "there are not too many sources")
+        must(all(self._addrs.values()), "each source has an address")
+
 
 RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
@@ -21,7 +78,7 @@ RETRY_MS: Final = 500
 
 @attrs.define(slots=True)
 class Attempts:
-    """All times are monotonic milliseconds."""
+    """When the next one is asked. All times are monotonic milliseconds."""
 
     sources: Sources = attrs.field(factory=Sources)
     due_ms: int | None = None

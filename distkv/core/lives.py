@@ -9,13 +9,12 @@ forgotten something stays marked until a good node, or all others, hold the same
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.core.old_disk import OldDisk
 from distkv.core.ready import CoreSettings, Note, Rng
 from distkv.core.registry import node_path, registration_of, retired_of
 from distkv.core.update import Store
@@ -24,6 +23,7 @@ from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import Event, NodeName, first_tick, life_of
 from distkv.model.invariant import must
 from distkv.model.ranges import Ranges
+from distkv.model.tree import Sums
 from distkv.wire.message import Header, Record
 
 
@@ -286,3 +286,58 @@ class Lives:
         self.witnesses.check()
         self._old_disk.check()
         must(not self.witnesses.is_needed or own.life is not None, "witnesses are asked about a life")
+
+
+MET_CLOCKS: Final = 8
+"""So long it is compared with one whose ticks are always others."""
+RESTARTS_MAX: Final = 8
+"""Past so many the patience grows no more."""
+
+
+@attrs.define(slots=True)
+class OldDisk:
+    """What others show of a disk that is marked stale: whether it is as good as theirs again, or older indeed. All
+    times are monotonic milliseconds.
+
+    Invariant: one good node, or all others together, may say that it is good; that it is old one says for half a clock
+    at least (docs/protocol, LIFE-10, LIFE-15 to LIFE-17)."""
+
+    clock_ms: int
+    restarts: int = 0
+    """How often the node has begun anew because of it: each time it waits twice as long, in case that cannot help."""
+    _sums: Sums | None = None
+    _agree: dict[NodeName, None] = attrs.field(factory=dict)
+    """Which of the others hold just that."""
+    _differs_ms: int | None = None
+    _met_ms: int | None = None
+
+    def agreed(self, name: NodeName, sums: Sums, others: Collection[NodeName], *, is_good: bool) -> bool:
+        """A node holds what we hold, whose `sums` these are. Whether our disk is as good as any other now.
+
+        `is_good`: the node serves, and its own disk is no old one. `others` are all that are registered.
+        """
+        self._differs_ms = self._met_ms = None
+        if sums != self._sums:
+            self._sums, self._agree = sums, {}
+        if name in others:
+            self._agree[name] = None
+        return is_good or all(other in self._agree for other in others)
+
+    def differed(self, now_ms: int, *, has_same_ticks: bool) -> bool:
+        """A good node does not hold what we hold, or has other ticks just now. Whether that lasts: then ours is old.
+
+        With the same ticks half a clock is enough; where all write all the time, nobody has the same ticks for long.
+        """
+        if self._met_ms is None:
+            self._met_ms = now_ms
+        if has_same_ticks and self._differs_ms is None:
+            self._differs_ms = now_ms
+        factor = 1 << min(self.restarts, RESTARTS_MAX)
+        if self._differs_ms is not None and has_same_ticks and now_ms - self._differs_ms >= factor * self.clock_ms // 2:
+            return True
+        return now_ms - self._met_ms >= factor * MET_CLOCKS * self.clock_ms
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._differs_ms is None or self._met_ms is not None, "who differs was met")
+        must(self._differs_ms is None or self._met_ms is None or self._met_ms <= self._differs_ms, "it was met first")

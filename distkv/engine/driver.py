@@ -39,13 +39,12 @@ from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asides import AsideKeeper
 from distkv.engine.caller import Caller
-from distkv.engine.commit import Committer
+from distkv.engine.commit import Committer, LateCommits
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.faults import Faults
 from distkv.engine.follow_limits import FollowLimits
 from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
-from distkv.engine.late_commits import LateCommits
 from distkv.engine.peer_tasks import PeerTasks
 from distkv.engine.scarce import LARGE_BYTES, has_memory_for
 from distkv.engine.scrub import Scrub

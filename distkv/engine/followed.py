@@ -9,17 +9,19 @@ the follow ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
+
+import trio
 
 from distkv.config import Limits
 from distkv.core.ready import FollowBegan, FollowFrom, FollowTold, Input
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
-from distkv.engine.held_ticks import HeldTicks
 from distkv.engine.traffic import LinkTraffic
 from distkv.errors import PeerError
+from distkv.model.event import NodeName, Tick
 from distkv.transport.base import FollowHooks
 from distkv.wire.following import FollowItem
 from distkv.wire.request import Follow
@@ -96,3 +98,36 @@ class OpenLink:
             committer.begin()
         if committer.waiting_bytes > node.limits.uncommitted_bytes:
             await committer.wait_durable(node.position)
+
+
+class HeldTicks:
+    """What a follower has to say to one peer.
+
+    Invariant: for each writer only the newest is kept until it leaves: so a peer that does not read costs nothing."""
+
+    def __init__(self) -> None:
+        self._say_now: Callable[[Mapping[NodeName, Tick]], bool] = _cannot
+        self._ticks = dict[NodeName, Tick]()
+        self._came = trio.Event()
+
+    def speaks(self, say_now: Callable[[Mapping[NodeName, Tick]], bool]) -> None:
+        """This says it at once, if the connection takes it: a client waits, and a task would have to wake up first."""
+        self._say_now = say_now
+
+    def say(self, ticks: Mapping[NodeName, Tick]) -> None:
+        """All that these nodes made in the lives of these ticks, up to them, is durable here."""
+        if not ticks or (not self._ticks and self._say_now(ticks)):
+            return
+        self._ticks |= ticks
+        self._came.set()
+
+    async def next(self) -> dict[NodeName, Tick]:
+        """What is to be said now; waits for it, and forgets it."""
+        await self._came.wait()
+        self._came = trio.Event()
+        found, self._ticks = self._ticks, {}
+        return found
+
+
+def _cannot(_: Mapping[NodeName, Tick]) -> bool:
+    return False

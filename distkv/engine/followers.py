@@ -10,15 +10,14 @@ is durable (`engine.shared_queue`).
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.config import Limits
-from distkv.engine.holders import Holders
 from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
-from distkv.model.event import NodeName
+from distkv.model.event import Link, NodeName, Tick, life_of
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
 
@@ -127,3 +126,57 @@ class Followers:
                 self._news.tell_now(queue)
             else:
                 self._news.add(queue)
+
+
+@attrs.define(eq=False)
+class AwaitedEvent:
+    """An event that so many followers are to hold."""
+
+    node: NodeName
+    tick: Tick
+    wanted: int
+    enough: Callable[[], object]
+    """Called when so many hold it; may be called again."""
+    holders: set[NodeName] = attrs.field(factory=set)
+    """Who said so."""
+
+    def add(self, holder: NodeName) -> None:
+        """It said so."""
+        self.holders.add(holder)
+        if len(self.holders) >= self.wanted:
+            self.enough()
+
+
+class Holders:
+    """The followers of a node, as far as somebody waits for them.
+
+    Invariant: a follower is counted for an event only after it said that it holds all of that writer's life up to that
+    tick, or further."""
+
+    def __init__(self) -> None:
+        self._awaited: Final = dict[NodeName, dict[AwaitedEvent, None]]()
+
+    @property
+    def are_awaited(self) -> bool:
+        """Whether followers are to say what they hold."""
+        return bool(self._awaited)
+
+    def begin(self, link: Link, wanted: int, enough: Callable[[], object]) -> AwaitedEvent:
+        """Somebody waits, until `end`, for so many who hold an event; `enough` tells. What was said before does not
+        count."""
+        found = AwaitedEvent(*link, wanted, enough)
+        self._awaited.setdefault(found.node, {})[found] = None
+        return found
+
+    def end(self, awaited: AwaitedEvent) -> None:
+        """Nobody waits for it any more."""
+        del self._awaited[awaited.node][awaited]
+        if not self._awaited[awaited.node]:
+            del self._awaited[awaited.node]
+
+    def said(self, follower: NodeName, nodes: Mapping[NodeName, Tick]) -> None:
+        """A follower durably holds all that these nodes made in the lives of these ticks, up to them."""
+        for node, tick in nodes.items():
+            for awaited in list(self._awaited.get(node, ())):  # who has enough is answered, and waits no more
+                if awaited.tick <= tick and life_of(awaited.tick) == life_of(tick):
+                    awaited.add(follower)

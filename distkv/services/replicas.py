@@ -21,7 +21,7 @@ import trio
 
 from distkv.core.client_writes import WriteDone
 from distkv.engine.driver import Driver
-from distkv.engine.holders import AwaitedEvent
+from distkv.engine.followers import AwaitedEvent
 from distkv.errors import BusyError, DistkvError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.services import kv

@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from distkv.engine.held_ticks import HeldTicks
+from distkv.engine.followed import HeldTicks
 from distkv.engine.traffic import ROUND_TRIPS, LinkTraffic
 from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick

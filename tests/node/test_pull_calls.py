@@ -18,7 +18,7 @@ import pytest
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
-from distkv.engine.held_ticks import HeldTicks
+from distkv.engine.followed import HeldTicks
 from distkv.errors import BusyError, ExistsError, NoSpaceError, NotReadyError, PeerError, RequestError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges

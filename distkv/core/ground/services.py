@@ -14,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, assert_never
 
+import attrs
+
 from distkv.core.edges import FieldsChanged, FramesGone
 from distkv.core.ground.contained import MachineFault, fault_of
+from distkv.core.ground.data import Data
 from distkv.core.ground.footing import Footing
 from distkv.core.ground.frames import Announced, HeardNumbers
 from distkv.core.ground.machine import (
@@ -26,7 +29,6 @@ from distkv.core.ground.machine import (
     ServiceMachine,
     ServiceWoken,
 )
-from distkv.core.ground.mounted import Mounted
 from distkv.core.ground.node_calls import BOOT_SLOT, CallInput, NodeCalls, Replied
 from distkv.core.ground.reception import Reception
 from distkv.core.ground.requests import Requests, WordWithin
@@ -415,3 +417,25 @@ class Services:
             set(self._requests.open.values()) <= self._mounted.keys(),
             "whoever waits, waits for a service that is there",
         )
+
+
+@attrs.define(slots=True)
+class Mounted:
+    """One service that works on this node: its machine, and what goes between it and itself on other nodes."""
+
+    name: str
+    machine: ServiceMachine
+    data: Data
+    """What all services of the node keep row by row."""
+    calls: NodeCalls
+    """Since the machine began; so are the numbers."""
+    numbers: HeardNumbers = attrs.field(factory=HeardNumbers)
+    """Of the frames that it was told."""
+
+    due_ms: int | None = None
+    """When there is something to do, if nothing happens before; since the last step."""
+
+    def note_due(self) -> None:
+        """A step is over."""
+        machine_ms, calls_ms = self.machine.wake_ms(), self.calls.wake_ms()
+        self.due_ms = calls_ms if machine_ms is None or (calls_ms is not None and calls_ms < machine_ms) else machine_ms

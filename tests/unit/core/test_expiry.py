@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ageing import DUE_MAX, ROOM, Expiry
 from distkv.core.client_writes import LocalSet
-from distkv.core.expiry import DUE_MAX, ROOM, Expiry
 from distkv.core.ready import AGEING_BYTES, Ready, Wake
 from distkv.core.update import Store
 from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock

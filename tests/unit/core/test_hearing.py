@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distkv.core.hearing import Hearing
+from distkv.core.startup import Hearing
 
 CLOCK_MS = 5000
 BEGAN_MS = 1000

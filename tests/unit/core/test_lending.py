@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from distkv.core.lending import PATIENCE_MS, RETRY_MAX_MS, UNKNOWN_MS, Lending
+from distkv.core.links import PATIENCE_MS, RETRY_MAX_MS, UNKNOWN_MS, Lending
 from distkv.model.event import NodeName
 
 NAMES = [NodeName(name) for name in ("a", "b", "c", "d", "e")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distkv.core.old_disk import OldDisk
+from distkv.core.lives import OldDisk
 from distkv.model.event import NodeName
 
 CLOCK_MS = 5000

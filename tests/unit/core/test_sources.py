@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distkv.core.sources import SOURCES_MAX, Sources
+from distkv.core.attempts import SOURCES_MAX, Sources
 from distkv.model.event import NodeName
 
 A, B, C, D = map(NodeName, "abcd")

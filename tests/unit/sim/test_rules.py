@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.ageing import Expiry
 from distkv.core.client_writes import LocalDecision, LocalSet
-from distkv.core.expiry import Expiry
 from distkv.core.lives import Lives
 from distkv.core.node import Node
 from distkv.core.ready import PeerAnswered, PeerOffered, Wake
