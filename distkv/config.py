@@ -45,6 +45,17 @@ class PingConfig:
             raise SettingsError(f"ping.length is {value}: it must be 2 to 32")
 
 
+@attrs.frozen
+class ServerOption:
+    """An option of `distkv server` that a service adds."""
+
+    flag: str
+    key: str
+    """The setting that it is."""
+    metavar: str
+    help: str
+
+
 def above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
     """For a limit: it is 1 or more."""
     if value < 1:
@@ -85,8 +96,9 @@ class Limits:
     event_waits: int = attrs.field(default=16, validator=above_zero)
     """Open `events_wait` of one connection, also `follow`, and also writes that wait for replicas; a further one is
     refused with `busy`."""
-    service_requests: int = attrs.field(default=4096, validator=above_zero)
-    """Requests to services of this node that are not answered; a further one is refused with `busy`."""
+    service_requests: int = attrs.field(default=16_384, validator=above_zero)
+    """Requests to services of this node that are not answered; a further one is refused with `busy`. Each client of the
+    activity network counts as one."""
     data_bytes: int = attrs.field(default=1 << 30, validator=above_zero)
     """Bytes of all rows that services of this node keep as data; a further row is refused with `no_space`. All of them
     are in memory."""

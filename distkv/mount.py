@@ -15,14 +15,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"), ("distkv", "topics"))
+SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"), ("distkv", "topics"), ("distkv", "activity"))
 """Of each service the package that has its parts, and its name."""
+
+SHELLS: tuple[tuple[str, str], ...] = (("distkv", "activity"),)
+"""The same of those that have clients of their own, who do not speak the protocol of the store."""
 
 PLACES: Final = {
     "config": "core.{}.config",
     "wire": "wire.{}",
     "core": "core.{}.part",
     "doctor": "doctor.{}",
+    "shell": "services.{}.shell",
     "cli": "cli.{}_commands",
     "sim": "sim.{}.part",
 }
@@ -36,7 +40,7 @@ def names() -> tuple[str, ...]:
 
 def parts(layer: str) -> tuple[ModuleType, ...]:
     """The part of each service that belongs to a layer."""
-    return _loaded(layer, SERVICES)
+    return _loaded(layer, SHELLS if layer == "shell" else SERVICES)
 
 
 @cache

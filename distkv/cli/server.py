@@ -8,6 +8,7 @@ Invariant: what can be known to be wrong is refused before anything is started, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 import asyncclick as click
@@ -17,11 +18,27 @@ from distkv.cli.logs import TEXT, log_to_stderr
 from distkv.cli.session import TRACEBACKS, CliSession, Job
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
-from distkv.config import TRANSPORTS, Config
+from distkv.config import TRANSPORTS, Config, ServerOption
 from distkv.errors import DistkvError
+from distkv.mount import parts
 from distkv.naming import parse_address
 
 log = logging.getLogger("distkv.daemon")
+
+
+def service_options() -> tuple[ServerOption, ...]:
+    """Those that services add."""
+    return tuple([option for part in parts("config") for option in getattr(part, "OPTIONS", ())])
+
+
+def _parameter(key: str) -> str:
+    return key.replace(".", "_")
+
+
+def _with_service_options(function: Callable[..., Job]) -> Callable[..., Job]:
+    for option in reversed(service_options()):
+        function = click.option(option.flag, _parameter(option.key), metavar=option.metavar, help=option.help)(function)
+    return function
 
 
 @click.command()
@@ -48,9 +65,11 @@ log = logging.getLogger("distkv.daemon")
 @click.option(
     "--advertise", metavar="HOST:PORT", help="Where other nodes find this one. [default: the first TCP --bind]"
 )
+@_with_service_options
 @click.pass_obj
 def server(
     session: CliSession,
+    /,
     name: str | None,
     init: str | None,
     restored: bool,
@@ -59,6 +78,7 @@ def server(
     serf: str | None,
     bind: tuple[str, ...],
     advertise: str | None,
+    **of_services: str | None,
 ) -> Job:
     """Run the node NAME in the foreground, until SIGTERM or Ctrl-C.
 
@@ -68,6 +88,11 @@ def server(
     if restored and init is not None:
         raise click.UsageError("--restored is for a directory that holds data, --init for one that holds none")
     given = given_options(name, data_dir, transport, serf, bind, advertise)
+    given |= {
+        option.key: (option.flag, value)
+        for option in service_options()
+        if (value := of_services[_parameter(option.key)]) is not None
+    }
     config = read_settings(session.config_file, session.assignments, given)
     init_value = None if init is None else pack_argument(init)
     return partial(_serve, session, config, init_value, restored=restored)

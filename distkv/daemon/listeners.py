@@ -32,8 +32,10 @@ log = logging.getLogger("distkv.daemon")
 
 
 @asynccontextmanager
-async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.SocketListener]]:
-    """Listen at each of `addresses`, HOST:PORT or unix:/PATH, until the block is left.
+async def open_listeners(
+    addresses: Sequence[str], option: str = "--bind"
+) -> AsyncIterator[list[trio.SocketListener]]:
+    """Listen at each of `addresses`, HOST:PORT or unix:/PATH, until the block is left. `option` names another one.
 
     Raises:
         SettingsError: it is not possible at one of them; then nothing stays bound.
@@ -41,16 +43,16 @@ async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.So
     with ExitStack() as stack:
         found: list[trio.SocketListener] = []
         for text in addresses:
-            path = parse_socket(text, "--bind")
+            path = parse_socket(text, option)
             try:
                 if path is None:
-                    found += await _open_tcp(text, stack)
+                    found += await _open_tcp(text, option, stack)
                 else:
-                    found.append(await _open_unix(path, stack))
+                    found.append(await _open_unix(path, option, stack))
             except OSError as error:
-                raise _cannot(text, error.strerror or str(error)) from error
+                raise _cannot(text, error.strerror or str(error), option) from error
             except UnicodeError as error:
-                raise _cannot(text, "nothing can have this name") from error
+                raise _cannot(text, "nothing can have this name", option) from error
         yield found
 
 
@@ -66,21 +68,21 @@ def listener_text(listener: trio.SocketListener) -> str:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _cannot(text: str, why: str) -> SettingsError:
-    return SettingsError(f"cannot listen on {text}: {why}; name another address with --bind")
+def _cannot(text: str, why: str, option: str) -> SettingsError:
+    return SettingsError(f"cannot listen on {text}: {why}; name another address with {option}")
 
 
-async def _open_tcp(text: str, stack: ExitStack) -> list[trio.SocketListener]:
-    host, port = parse_address(text, "--bind")
+async def _open_tcp(text: str, option: str, stack: ExitStack) -> list[trio.SocketListener]:
+    host, port = parse_address(text, option)
     found = await trio.open_tcp_listeners(port, host=host)
     for listener in found:
         stack.callback(listener.socket.close)
     return found
 
 
-async def _open_unix(path: str, stack: ExitStack) -> trio.SocketListener:
-    async with _turn_at(path):
-        _clear(path)
+async def _open_unix(path: str, option: str, stack: ExitStack) -> trio.SocketListener:
+    async with _turn_at(path, option):
+        _clear(path, option)
         bound = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         bound.bind(path)
         stack.callback(_remove, path, os.lstat(path))
@@ -91,7 +93,7 @@ async def _open_unix(path: str, stack: ExitStack) -> trio.SocketListener:
 
 
 @asynccontextmanager
-async def _turn_at(path: str) -> AsyncIterator[None]:
+async def _turn_at(path: str, option: str) -> AsyncIterator[None]:
     """One server at a time: of two that find the same dead socket, the slower would remove the other's new one."""
     handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -99,7 +101,7 @@ async def _turn_at(path: str) -> AsyncIterator[None]:
             while not _is_locked(handle):  # noqa: ASYNC110  # nothing tells when it is unlocked
                 await trio.sleep(TURN_PAUSE_S)
         if patience.cancelled_caught:
-            raise _cannot(f"{UNIX}{path}", "somebody holds a lock on its directory")
+            raise _cannot(f"{UNIX}{path}", "somebody holds a lock on its directory", option)
         yield
     finally:
         os.close(handle)
@@ -114,7 +116,7 @@ def _is_locked(handle: int) -> bool:
     return True
 
 
-def _clear(path: str) -> None:
+def _clear(path: str, option: str) -> None:
     """Remove the socket that a killed server left.
 
     Raises:
@@ -125,7 +127,7 @@ def _clear(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise _cannot(f"{UNIX}{path}", "what is there is no socket, and stays")
+        raise _cannot(f"{UNIX}{path}", "what is there is no socket, and stays", option)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -136,7 +138,7 @@ def _clear(path: str) -> None:
             return
         except BlockingIOError:
             pass  # so many wait there already that there is no room for one more
-    raise _cannot(f"{UNIX}{path}", "a server listens there already")
+    raise _cannot(f"{UNIX}{path}", "a server listens there already", option)
 
 
 def _remove(path: str, ours: os.stat_result) -> None:

@@ -34,13 +34,13 @@ from distkv.core.server_tree.settings import TreeSettings
 from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
-from distkv.daemon.files import allow_files
 from distkv.daemon.forced_end import ForcedEnd
 from distkv.daemon.host_names import HostNames
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
 from distkv.daemon.processor import ask_for_short_turns
+from distkv.daemon.shells import Shells
 from distkv.engine.asides import FILE_NAME, AsideKeeper
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
@@ -87,24 +87,36 @@ async def serve(config: Config, beginning: Beginning) -> None:
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_run, config, beginning, manager, nursery.cancel_scope)
+                shells, is_ending = Shells(config), False
+                nursery.start_soon(_run, config, beginning, shells, manager, nursery.cancel_scope)
                 async for number in signals:
                     log.info("stopping signal=%s", signal.Signals(number).name)
                     await manager.tell("STOPPING=1", "STATUS=stopping")
-                    nursery.cancel_scope.cancel()
+                    if is_ending:
+                        nursery.cancel_scope.cancel()
+                    is_ending = True
+                    nursery.start_soon(_end, shells, nursery.cancel_scope)
     except BaseExceptionGroup as group:
         failure = first_failure(group)
         await manager.tell("STOPPING=1", f"STATUS=failed: {failure}")
         raise failure from group
 
 
-async def _run(config: Config, beginning: Beginning, manager: ServiceManager, done: trio.CancelScope) -> None:
+async def _end(shells: Shells, done: trio.CancelScope) -> None:
+    """In order; a second signal does not wait for that."""
+    await shells.end()
+    done.cancel()
+
+
+async def _run(
+    config: Config, beginning: Beginning, shells: Shells, manager: ServiceManager, done: trio.CancelScope
+) -> None:
     addresses: Sequence[str] = config.listen
     while True:
-        async with open_listeners(addresses) as listeners:
+        async with open_listeners(addresses) as listeners, shells.open():
             addresses = list(map(listener_text, listeners))  # where we said that we are, from now on
             try:
-                await _run_at(listeners, config, beginning, manager)
+                await _run_at(listeners, config, beginning, shells, manager)
                 break
             except BaseExceptionGroup as group:
                 failure = first_failure(group)
@@ -119,13 +131,18 @@ async def _run(config: Config, beginning: Beginning, manager: ServiceManager, do
 
 
 async def _run_at(
-    listeners: list[trio.SocketListener], config: Config, beginning: Beginning, manager: ServiceManager
+    listeners: list[trio.SocketListener],
+    config: Config,
+    beginning: Beginning,
+    shells: Shells,
+    manager: ServiceManager,
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
-    possible = allow_files(config.limits.connections)
+    possible = shells.allow_connections(config.limits.connections)
     config = attrs.evolve(config, limits=attrs.evolve(config.limits, connections=possible))
     ask_for_short_turns()
     bound = list(map(listener_text, listeners))
+    where = ", ".join([*bound, *shells.places])
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)
     with open_directory(config, cut_damage=beginning.restored) as directory, ForcedEnd() as end:
@@ -134,12 +151,13 @@ async def _run_at(
             nursery.start_soon(end.watch)
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
+            nursery.start_soon(shells.serve, driver)
             nursery.start_soon(_keep_room, directory.log, driver)
             nursery.start_soon(spare_entries, driver.replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
-            nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
+            nursery.start_soon(_say_ready, driver, where, manager)
             if manager.is_there:
-                nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
+                nursery.start_soon(_keep_status, driver, where, manager)
                 nursery.start_soon(manager.keep_watchdog)
             had_data = driver.replica.network_id is not None
             await nursery.start(driver.run, partial(check_own_address, config))

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from distkv.config import above_zero
+from distkv.config import ServerOption, above_zero
 from distkv.errors import SettingsError
 from distkv.naming import parse_address
 
@@ -76,7 +76,7 @@ class ActivityConfig:
 class ActivityLimits:
     """How much the activity network takes of a node."""
 
-    activity_connections: int = attrs.field(default=10_000, validator=above_zero)
+    activity_connections: int = attrs.field(default=4096, validator=above_zero)
     """How many clients may be connected; a further one is told so, and closed."""
     activity_queue: int = attrs.field(default=10_000, validator=above_zero)
     """How many activities may wait for a client that reads slowly; with more it is closed."""
@@ -88,3 +88,7 @@ class ActivityLimits:
 
 SECTIONS: Final = ((ActivityConfig, "activity"), (ActivityLimits, "limits"))
 """Each with the first word of its keys."""
+OPTIONS: Final = (
+    ServerOption("--activity", "activity.listen", "HOST:PORT", "Where clients of the activity network connect."),
+)
+"""Of `distkv server`."""

@@ -24,6 +24,7 @@ from distkv.core.activity.requests import (
     Taken,
 )
 from distkv.core.activity.settings import ActivitySettings
+from distkv.core.activity.who import all_items
 from distkv.core.ground.frames import Announced, Heard, Lacked
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput, ServiceWoken
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
@@ -31,6 +32,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import BusyError, NotFoundError, NotReadyError
 from distkv.model.invariant import must
+from distkv.wire.activity import ActivityNodeItem, ActivityPeople, ActivityPlace, ActivityPlaced, ActivityWho
 
 
 class ActivityNode:
@@ -41,6 +43,7 @@ class ActivityNode:
         self._ground: Final = ground
         self.origin: Final = f"{ground.me}.{int(rng.random() * 2**48):012x}"
         self._listener: int | None = None
+        self._place: ActivityPlaced | None = None
         self._is_shut = False
         self._clients: Final = dict[int, Login]()
         self._last = 0
@@ -52,7 +55,7 @@ class ActivityNode:
         """Take one input."""
         match what:
             case ServiceAsked(id=id, request=Attend() as request):
-                self._listener = id
+                self._listener, self._place = id, ActivityPlaced(request.host, request.port)
                 turn.announce({"addr": f"{request.host}:{request.port}", "load": len(self._clients)})
             case ServiceAsked(id=id, request=Login() as request):
                 self._login(turn, id, request)
@@ -63,6 +66,10 @@ class ActivityNode:
                 if self._listener is not None:
                     turn.answer(self._listener, Shut(), is_last=False, waits=False)
                 turn.answer(id, Ended())
+            case ServiceAsked(id=id, request=ActivityPlace()):
+                turn.answer(id, self._place or NotReadyError("the listener of this node is not there: try again later"))
+            case ServiceAsked(id=id, request=ActivityWho(names=names)):
+                turn.answer(id, self._crowd(names=names))
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("the service activity knows no such request"))
             case ServiceWithdrawn(id=id):
@@ -90,6 +97,12 @@ class ActivityNode:
         must(len(self._clients) <= self._settings.clients_max, "no more clients than there may be")
 
     # -- inside
+
+    def _crowd(self, *, names: bool) -> ActivityPeople:
+        me, place = self._ground.me, self._place
+        own = None if place is None else ActivityNodeItem(me, len(self._clients), f"{place.host}:{place.port}")
+        users = {str(me): tuple(sorted({login.user for login in self._clients.values()}))} if names else None
+        return ActivityPeople(all_items(self._ground.announced, own), users)
 
     def _login(self, turn: ServiceTurn, id: int, login: Login) -> None:
         if self._is_shut:

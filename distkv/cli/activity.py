@@ -1,0 +1,20 @@
+"""`distkv client activity`: everybody who is connected hears everything.
+
+Knows: where its commands are.  Does not know what they do.
+"""
+
+from __future__ import annotations
+
+import asyncclick as click
+
+from distkv.cli.commands import Commands
+
+COMMANDS = Commands({"who": "activity_views:who_command"})
+
+
+@click.group("activity", commands=COMMANDS)
+def activity_group() -> None:
+    """The activity network: whoever is connected hears what anybody says.
+
+    The node is asked where its listener is (activity.listen), and sends a client on where fewer are connected.
+    """

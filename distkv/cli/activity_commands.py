@@ -1,0 +1,14 @@
+"""What the activity network adds to the command line.
+
+Knows: in which module each command is, and with which number a command ends that is refused something.  Loads none of
+the commands: they are loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMANDS: Final = {"activity": "distkv.cli.activity:activity_group"}
+"""Below `distkv client`."""
+EXITS: Final[dict[str, int]] = {}
+"""By the codes of errors; the numbers mean what they mean everywhere (`exits`)."""

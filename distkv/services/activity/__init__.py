@@ -1,0 +1,1 @@
+"""The listener of the activity network: its clients, on connections of their own."""
