@@ -8,15 +8,18 @@ without a block belongs to no task.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from itertools import pairwise
 from types import TracebackType
 from typing import Final, Self
+from weakref import WeakKeyDictionary
 
 import anyio
+import attrs
 
 from distkv.client.async_connection import AsyncConnection
-from distkv.client.bodies import Body
 from distkv.client.boot_clock import boot_ms
+from distkv.client.event_loop import running_task
 from distkv.client.session_task import SessionTask
 from distkv.client.token_handle import TokenHandle
 from distkv.client.token_wish import TokenWish, new_holding
@@ -110,3 +113,74 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
             task.do(lambda holding, now_ms: holding.close(now_ms))
             await task.wait(lambda news: news.is_over)
             await task.end()
+
+
+@attrs.define(eq=False)
+class _Scope:
+    """One of those that a task entered."""
+
+    scope: anyio.CancelScope
+    body: Body | None
+    """None: its body was left by another task."""
+    cause: Body | None = None
+    """Why it was cancelled."""
+
+
+_entered: Final = WeakKeyDictionary[object, list[_Scope]]()
+"""By each task, the outermost first."""
+
+
+class Body:
+    """What a task does between entering and leaving a block that is cancelled when what it holds is lost. A task may
+    leave
+    its blocks in any order, but cancel scopes in the reverse one only.
+
+    Invariant: a scope is left by the task that entered it, the innermost first. So when a task leaves an outer body
+    first, the bodies inside move one scope outwards. When another task leaves a body, its scope stays until its own
+    task leaves one; nobody cancels it. (Neither trio nor a task group of anyio lets a task end before.)"""
+
+    def __init__(self, loss: Callable[[], Exception]) -> None:
+        """`loss`: what is raised where it was cancelled."""
+        self.loss: Final = loss
+        self._scope: _Scope | None = None
+        self._task: object = None
+
+    def enter(self) -> None:
+        """From now on the task that runs this is cancelled by `cancel`."""
+        self._task = running_task()
+        self._scope = _Scope(anyio.CancelScope(), self)
+        self._scope.scope.__enter__()
+        _entered.setdefault(self._task, []).append(self._scope)
+
+    def cancel(self) -> None:
+        """Without effect before it is entered, and when it was left."""
+        if self._scope is not None:
+            self._scope.cause = self._scope.cause or self
+            self._scope.scope.cancel()
+
+    def move(self, scope: _Scope) -> None:
+        """From now on this is the one that is cancelled."""
+        self._scope = scope
+
+    def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> Exception | None:
+        """To be called once, with what goes through. What to raise instead, where that is our own cancellation."""
+        left, self._scope = self._scope, None
+        if left is None:
+            return None
+        left.body = None
+        if running_task() is not self._task:
+            return None
+        scopes = _entered[self._task]
+        for outer, inner in pairwise(scopes[scopes.index(left) :]):
+            outer.body, inner.body = inner.body, None
+            if outer.body is not None:
+                outer.body.move(outer)
+        loss: Exception | None = None
+        while scopes and scopes[-1].body is None:
+            innermost = scopes.pop()
+            if innermost.scope.__exit__(kind, error, at) and innermost.cause is not None:
+                kind = error = at = None
+                loss = innermost.cause.loss()
+        return loss

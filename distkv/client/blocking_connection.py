@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.bell import Bell
-from distkv.client.connection import Connection, open_connection
-from distkv.client.lines import Lines
+from distkv.client.connection import Connection, Lines, open_connection
 from distkv.client.node_questions import ping
 from distkv.client.outages import SILENCE_S, Begun, Watched
 from distkv.client.pages import Item, Pages

@@ -17,11 +17,11 @@ import socket
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from weakref import WeakValueDictionary
 
 from distkv.client import failures, forks, node_questions
 from distkv.client.addresses import Address, UnixAddress, address_text
-from distkv.client.lines import Lines
 from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
 from distkv.errors import DistkvError
@@ -364,3 +364,38 @@ def _seconds_until(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
+
+
+class Line(Protocol):
+    """A connection, from its first attempt to connect on."""
+
+    def stop(self) -> None:
+        """End it, from any thread: who waits on it is told at once."""
+
+
+class Lines:
+    """The connections of one blocking client, which are ended together. For any thread.
+
+    Invariant: when `end` returns each of them is stopped, and each that is added later is stopped at once. One that
+    nobody holds any more is not kept."""
+
+    def __init__(self) -> None:
+        self._there: Final = WeakValueDictionary[int, Line]()
+        self._are_ended = False
+
+    @property
+    def are_ended(self) -> bool:
+        return self._are_ended
+
+    def add(self, line: Line) -> None:
+        """For as long as it exists."""
+        self._there[id(line)] = line
+        if self._are_ended:
+            line.stop()
+
+    def end(self) -> None:
+        """May be called again."""
+        self._are_ended = True
+        for found in self._there.valuerefs():
+            if (line := found()) is not None:
+                line.stop()

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Final
 
 import attrs
 
-from distkv.core.ready import FollowTold, HeardMessage, Input, PeerAnswered
+from distkv.core.ready import FollowTold, HeardMessage, Input, PeerAnswered, PeerDone, Ready
 from distkv.errors import DistkvError
 from distkv.model.invariant import BrokenInvariantError
-from distkv.sim.host import Host
+from distkv.sim.host import Host, Process
 from distkv.sim.reached import Reached
 from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules import every
 from distkv.sim.rules.writes import AcknowledgedStay
 from distkv.sim.scenario import Scenario
 from distkv.sim.stage import Stage
-from distkv.sim.trace import StepTrace
 from distkv.sim.world import new_fleet
 from distkv.wire.message import EventBatch, Update
 
@@ -152,3 +152,42 @@ def _place(error: BaseException) -> str:
         frame = frame.tb_next
     where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
     return f"{type(error).__name__}: {error} ({where})"
+
+
+class StepTrace(Observer):
+    """Writes down every step; `write` gets the lines, if somebody wants them.
+
+    Invariant: equal runs have equal digests; the digest covers the state of the node after each of its steps."""
+
+    def __init__(self, write: Callable[[str], object] | None = None) -> None:
+        self._hash = blake2b(digest_size=16)
+        self._write = write
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        replica = process.replica
+        tree = replica.tree
+        line = (
+            f"{process.now_ms} {process.host.name} {_said(what)} -> {replica.tick} {replica.tock} {tree.digest:016x}"
+            f" {len(ready.records)} {len(ready.messages)}"
+        )
+        self._hash.update(line.encode())
+        if self._write is not None:
+            notes = "".join(f" {note.id}" for note in ready.notes)
+            self._write(f"{line} {replica.state}{notes}")
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _said(what: Input | None) -> str:
+    if what is None:
+        return "begin"
+    if isinstance(what, HeardMessage):
+        header = what.message.header
+        return f"{type(what.message).__name__} of {header.node} {header.tick} {header.tock}"
+    if isinstance(what, PeerAnswered):
+        return f"{type(what.answer).__name__} for {what.ask}"
+    if isinstance(what, PeerDone):
+        return f"done {what.ask} {'' if what.error is None else what.error.code}"
+    return type(what).__name__

@@ -30,7 +30,7 @@ from distkv.client.holding import Holding
 from distkv.client.holding_news import DataAnswered, SessionLives, TokenObtained, TokenReleased
 from distkv.client.protocol import ClientProtocol, read_answer
 from distkv.client.questions import Question
-from distkv.client.token_questions import session_question
+from distkv.client.session_talk import session_question
 from distkv.errors import DistkvError
 from distkv.wire.token_replies import SessionKept, TokenReply
 

@@ -226,7 +226,7 @@ TOKEN_RULES = (
     broken(
         "write-lost-with-connection",
         "a change of data whose answer was lost with the connection is asked again (TOKEN-19)",
-        "client/data_writes.py",
+        "client/claim_table.py",
         "        for write in self._writes.values():\n            write.call = None\n",
         "        pass\n",
         *KEPT,

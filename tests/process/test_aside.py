@@ -29,7 +29,7 @@ TAKING = "distkv.model.tree:Tree.apply"
 ANSWERED = "distkv.core.peers:Peers.answered"
 HEARD = "distkv.core.gossip:Gossip.hear"
 ENDED = "distkv.core.update:Store.expire"
-LOADING = ("distkv.daemon.archived_rows:decode_entry", "distkv.model.tree:share")
+LOADING = ("distkv.daemon.directory:decode_entry", "distkv.model.tree:share")
 """A row of the archive on its way into the tree: before it is a value, and then."""
 
 BOOKS = ("distkv.daemon.directory:decode_meta", "distkv.daemon.directory:decode_book")

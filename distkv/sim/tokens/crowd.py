@@ -8,11 +8,13 @@ Invariant: a client that is not there any more does nothing; another one of its 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, assert_never
 
 from distkv.core.ready import Answer, ServiceAsked
-from distkv.core.tokens.machine import TOKENS
+from distkv.core.tokens.machine import TOKENS, TokenMachine
+from distkv.core.tokens.state import TokenState
 from distkv.errors import DistkvError, RequestError
 from distkv.sim.actions import ServiceAction, ShowService
 from distkv.sim.fleet import Fleet
@@ -31,7 +33,7 @@ from distkv.sim.tokens.actions import (
 )
 from distkv.sim.tokens.clients import TokenClient
 from distkv.sim.tokens.nodes import TokenNodes, token_nodes
-from distkv.sim.tokens.standing import server_lines
+from distkv.wire.token_fields import version_of
 from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers
 
 ALL_WANTED: Final = "all tokens are wanted"
@@ -175,3 +177,42 @@ class TokenCrowd:
     def _answered(self, name: str, answer: Answer) -> None:
         if isinstance(answer.result, DistkvError):
             self._fleet.client(name, f"refuses: {answer.result.code}")
+
+
+def server_lines(nodes: TokenNodes, names: Mapping[str, str], tokens: Iterable[str], now_ms: int) -> list[str]:
+    """What each group of servers knows of all, and which of them may grant. `names` are those of clients, by their
+    sessions; `tokens` those of which it is of interest who is responsible."""
+    groups: dict[str, list[str]] = {}
+    granting: list[str] = []
+    for name, machine in _running(nodes):
+        groups.setdefault(_known(machine.effective, names, tokens), []).append(name)
+        consensus = machine.consensus
+        if consensus is not None and nodes.hosts[name].boot_ms(now_ms) < consensus.grants_until_ms:
+            granting.append(name)
+    lines = [f"{' '.join(some)}: {words}" for words, some in groups.items()]
+    return [*lines, f"may grant: {' '.join(granting) or 'nobody'}"]
+
+
+def _running(nodes: TokenNodes) -> Iterator[tuple[str, TokenMachine]]:
+    for name, host in nodes.hosts.items():
+        machine = nodes.machines.get(name)
+        if machine is None or host.process is None:
+            continue
+        consensus = machine.consensus
+        if host.node in nodes.settings.servers if consensus is None else consensus.is_server:
+            yield name, machine
+
+
+def _known(state: TokenState | None, names: Mapping[str, str], tokens: Iterable[str]) -> str:
+    if state is None:
+        return "no version"
+    sessions = sorted(f"{names.get(one, 'session')} {version_of(one)}" for one in state.sessions)
+    parts = [
+        f"version {state.version}",
+        f"{state.leader} leads",
+        ", ".join(f"{name} {one.standing.value}" for name, one in state.servers.items()),
+        f"changes to {' '.join(state.next)}" if state.next else "",
+        ", ".join(sessions) or "no sessions",
+        ", ".join(f"{token} at {state.server_of(token)}" for token in sorted(tokens)),
+    ]
+    return "; ".join(part for part in parts if part)

@@ -1,6 +1,6 @@
 """Fleets whose nodes follow each other: what crosses links, and who follows whom while much goes wrong.
 
-Knows: whole fleets in the simulator, and `distkv.sim.crossings`.  Does not know how a parent is chosen.
+Knows: whole fleets in the simulator, and `distkv.sim.cost`.  Does not know how a parent is chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from distkv.core.client_writes import LocalSet, RetireNode
 from distkv.core.ready import Input, Ready
 from distkv.model.event import NodeName
 from distkv.model.path import Path
-from distkv.sim.crossings import Crossed, Crossings
+from distkv.sim.cost import Crossed, Crossings
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults

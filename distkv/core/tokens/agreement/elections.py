@@ -8,12 +8,13 @@ that works; whoever acknowledged a leader votes for nobody while that one counts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
+
+import attrs
 
 from distkv.core.jump_limit import JUMP
 from distkv.core.ready import Rng
-from distkv.core.tokens.agreement.founders import Founders
 from distkv.core.tokens.agreement.leases import LeaderHeard
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
@@ -253,3 +254,58 @@ def _is_new(asked: VoteAsked, candidate: NodeName, memory: Remembered, term: int
     if not asked.is_trial and asked.term == term == memory.vote.term:
         return memory.vote.candidate == candidate
     return asked.term > term
+
+
+HEARD_LEASES: Final = 2
+
+
+@attrs.frozen(slots=True)
+class FounderHeard:
+    """What one server said last."""
+
+    life: int
+    known: int | None
+    """The generation of the founding that it knows; 0: none. None: it did not say."""
+    ms: int
+
+
+class Founders:
+    """All that were heard and speak as servers: which of them count depends on the list.
+
+    Invariant: what was said longer ago than `HEARD_LEASES` leases counts as not said."""
+
+    def __init__(self, settings: ConsensusSettings, life: int) -> None:
+        self._settings: Final = settings
+        self._life: Final = life
+        self._heard: Final = dict[NodeName, FounderHeard]()
+        self.version = 0
+        """The highest that any of the others had accepted, or said that a leader had, since this server started."""
+
+    def heard(self, name: NodeName, life: int, known: int | None, now_ms: int) -> None:
+        """Any message of another server, and which founding it knows, if it says that."""
+        before = self._heard.get(name)
+        if known is None and before is not None and before.life == life:
+            known = before.known
+        self._heard[name] = FounderHeard(life, known, now_ms)
+
+    @property
+    def generation(self) -> int:
+        """The highest of a founding that any of the others knows, as far as they said so."""
+        return max((one.known or 0 for one in self._heard.values()), default=0)
+
+    def fresh_lives(self, now_ms: int) -> dict[NodeName, int] | None:
+        """The lives of all; None: some were not heard, or know of a founding."""
+        lives = self.lives(now_ms, self._settings.servers)
+        are_fresh = [lives[name] and self._heard[name].known == 0 for name in self._settings.others]
+        return lives if all(are_fresh) else None
+
+    def lives(self, now_ms: int, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """The lives of these; 0: it was not heard."""
+        since_ms = now_ms - HEARD_LEASES * self._settings.lease_ms
+        lives = {name: one.life for name, one in self._heard.items() if one.ms > since_ms}
+        lives[self._settings.me] = self._life
+        return {name: lives.get(name, 0) for name in names}
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._settings.me not in self._heard, "nobody hears itself")

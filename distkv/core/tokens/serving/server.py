@@ -20,7 +20,6 @@ from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.serving.grants import TOKEN_SLOT, Grants
 from distkv.core.tokens.serving.handover import Giving
-from distkv.core.tokens.serving.leader_asked import LeaderAsked
 from distkv.core.tokens.serving.own_part import OwnPart
 from distkv.core.tokens.serving.parked import ParkedQuestions, ServingPatience, is_early, is_later_session, session_of
 from distkv.core.tokens.serving.part import PART_SLOT, TokenPart
@@ -31,6 +30,7 @@ from distkv.core.tokens.serving.turn import ServingTurn, ServingTurns
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NotFoundError
+from distkv.model.event import NodeName
 from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpiredError
 from distkv.wire.token_messages import (
     AboutToken,
@@ -351,3 +351,40 @@ class TokenServing:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         for machine in (self._own_part, self._grants, self._sessions, self._parked, self._watches):
             machine.check()
+
+
+class LeaderAsked:
+    """What a server has to settle with the leader about sessions: what was taken from them, and what they may not know
+    of.
+    All times are milliseconds.
+
+    Invariant: each question is under way once at the most, to the node that leads as far as this one knows."""
+
+    def __init__(self, questions: Questions) -> None:
+        self.again_ms: int | None = None
+        """When what was not settled is asked again."""
+        self._questions: Final = questions
+        self._under_way: Final = dict[TellLoss | AskHolding, tuple[NodeName, int]]()
+
+    def ask(self, question: TellLoss | AskHolding, leader: NodeName, now_ms: int) -> None:
+        """Of a session. `leader`: who leads, as far as this node knows."""
+        old = self._under_way.get(question)
+        if old is not None and old[0] == leader:
+            return
+        if old is not None:
+            self._questions.cancel(*old)
+        number = self._questions.ask(leader, question, now_ms, question)
+        self._under_way[question] = leader, number
+
+    def follow(self, leader: NodeName, now_ms: int) -> None:
+        """The leader may be another one: it is asked what the one before has not answered. Losses are repeated by
+        whoever knows which are left."""
+        for question in [one for one in self._under_way if isinstance(one, AskHolding)]:
+            self.ask(question, leader, now_ms)
+
+    def take(self, question: TellLoss | AskHolding, came: ServerAnswered) -> bool:
+        """It is answered; False: by somebody who is not asked any more."""
+        is_it = self._under_way.get(question) == (came.peer, came.number)
+        if is_it:
+            del self._under_way[question]
+        return is_it
