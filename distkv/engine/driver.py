@@ -224,13 +224,21 @@ class Driver:
             NoSpaceError: the disk is full.
             BusyError: there is not enough memory.
         """
+        self.check_memory(size)
+        self.committer.check_room(size + EVENT_BYTES)
+        if self.settler is not None:
+            self.settler.check_room()
+
+    def check_memory(self, size: int) -> None:
+        """Ask before so much is taken in.
+
+        Raises:
+            BusyError: there is not enough memory.
+        """
         is_doubtful = size >= LARGE_BYTES or self.faults.memory_ran_out
         if is_doubtful and not has_memory_for(size, self.committer.waiting_bytes):
             self.counters["refused_memory"] += 1
             raise BusyError(f"{self.replica.name} has not enough memory for this request now: try again later")
-        self.committer.check_room(size + EVENT_BYTES)
-        if self.settler is not None:
-            self.settler.check_room()
 
     async def wait_ready(self) -> None:
         """Wait until clients are served."""

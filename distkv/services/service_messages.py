@@ -3,7 +3,8 @@
 Knows: whom it is taken from.  Does not know what it means, nor whether it counts (`core.ground`).
 
 Invariant: each message is an input by itself, in the order in which they were sent; nothing is taken from another
-network, nor while the disk is full.
+network, nor while the disk is full. A long message is taken as long as a short one is: a service that keeps much of it
+looks for room itself, and refuses it with a word. Who asked would hear nothing else, and wait.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from distkv.wire.request import NodeTell
 
 SMALL: Final = PORTION // SERVICE_STEP
 """So many messages are taken in one turn of the event loop."""
+KEPT_BYTES: Final = 4096
+"""So much of a message a service may keep without a look at the room there is. For one there is always as much."""
 
 
 def is_small(request: NodeTell) -> bool:
@@ -31,7 +34,7 @@ def take(driver: Driver, request: NodeTell) -> None:
     """Hand it to the replica.
 
     Raises:
-        RequestError: it is of another network, or the disk is full.
+        RequestError: it is of another network, or the disk or memory is full.
     """
     _check(driver, request)
     _take(driver, request, request.bodies)
@@ -41,7 +44,7 @@ async def take_slowly(driver: Driver, request: NodeTell) -> None:
     """The same for one with more than others want to wait for. When it is cancelled the rest is not taken.
 
     Raises:
-        RequestError: it is of another network, or the disk is full.
+        RequestError: it is of another network, or the disk or memory is full.
     """
     _check(driver, request)
     for begin in range(0, len(request.bodies), SMALL):
@@ -53,7 +56,9 @@ def _check(driver: Driver, request: NodeTell) -> None:
     if is_foreign(request.network, driver.replica):
         driver.counters["tell_foreign"] += 1
         raise foreign_error(driver.replica)
-    if not driver.has_room_for(sum(map(len, request.bodies))):
+    size = sum(map(len, request.bodies))
+    driver.check_memory(size)
+    if not driver.has_room_for(min(size, KEPT_BYTES * (len(request.bodies) - 1))):
         raise NoSpaceError(f"the disk of {driver.replica.name} is full: nothing was taken")
 
 

@@ -6,6 +6,7 @@ from tests.mutants.broken import broken
 
 _GROUND = "tests/unit/core/test_ground.py"
 _SERVICES = "tests/unit/core/test_services.py"
+_NODES = "tests/node/test_services.py"
 _FENCES = "tests/node/test_service_fences.py"
 _HIDDEN = "tests/node/test_hidden.py"
 _ASKS = "tests/unit/core/test_own_asks.py"
@@ -30,6 +31,14 @@ GROUNDS = (
         "turn.wall, entry, decided=closed, fence=fence), turn)",
         "turn.wall, entry, decided=closed), turn)",
         _FENCES,
+    ),
+    broken(
+        "long-word-unheard",
+        "a long word of a node is taken as long as a short one is",
+        "services/service_messages.py",
+        "has_room_for(min(size, KEPT_BYTES * (len(request.bodies) - 1)))",
+        "has_room_for(size)",
+        f"{_NODES}::test_long_word_of_a_node_is_taken_as_long_as_a_short_one_is",
     ),
     broken(
         "dead-until-it-gossips",

@@ -24,8 +24,8 @@ from distkv.errors import BusyError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.storage.log import open_log
 from distkv.transport.peer_line import LINGER_S
-from distkv.wire.message import SlotRecord
-from distkv.wire.records import decode_record
+from distkv.wire.message import LifeRecord, SlotRecord
+from distkv.wire.records import decode_record, encode_record
 from tests.node.nodes import OVER_SOCKETS, SEGMENT_BYTES, Node, World, new_world, until
 from tests.node.test_damage import flip
 from tests.proof.core.echo.machine import ECHO, Echo
@@ -266,6 +266,15 @@ async def test_refusal_of_a_service_is_its_answer(autojump_clock: MockClock) -> 
 # -- between nodes
 
 
+async def fill(node: Node, left: int) -> None:
+    """Until so many bytes of records fit no more."""
+    node.disk.faults.capacity_bytes = node.disk.faults.used_bytes
+    record = encode_record(LifeRecord(NodeName("b"), node.replica.life or 0))
+    while node.driver.has_room_for(left):
+        count = 100 if node.driver.has_room_for(left + 10_000) else 1
+        await node.committer.wait_durable(node.committer.append([record] * count, 0))
+
+
 @pytest.mark.trio
 async def test_node_that_cannot_be_dialled_is_told_on_the_connection_that_it_lends(autojump_clock: MockClock) -> None:
     async with two(is_walled=True, settings={"follow": True}) as world:
@@ -298,6 +307,19 @@ async def test_each_body_is_an_input_and_a_quiet_request_has_no_reply(autojump_c
         assert reply["seq"] == client.seq
         told = [what for _, what in echo_of(b).inputs]
         assert told == [NodeTold(NodeName("a"), 3, ECHO, body) for body in (b"ask 1", b"ask 2")]
+
+
+@pytest.mark.trio
+async def test_long_word_of_a_node_is_taken_as_long_as_a_short_one_is(autojump_clock: MockClock) -> None:
+    """The service says what it cannot keep; who asked would hear nothing else."""
+    async with two() as world, world.nodes["b"].client() as client:
+        b, word = world.nodes["b"], b"ask 1" + bytes(100_000)
+        await fill(b, 200)
+        fields = {"service": ECHO, "as": {"node": "a", "life": 3}}
+        assert "error" not in await client.ask("node_tell", bodies=[word], **fields)
+        await fill(b, 0)
+        assert (await client.ask("node_tell", bodies=[word], **fields))["code"] == "no_space"
+        assert [what for _, what in echo_of(b).inputs] == [NodeTold(NodeName("a"), 3, ECHO, word)]
 
 
 @pytest.mark.trio

@@ -10,7 +10,8 @@ import json
 import signal
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from distkv.wire.topic_requests import TopicDrop, TopicGet, TopicPut, TopicSubsc
 from distkv.wire.values import pack_value
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire
+from tests.process.mounts import small_file_system
 from tests.process.servers import Server, Servers, open_servers, wait_until
 from tests.profiles import size
 
@@ -37,6 +39,7 @@ MESSAGE_BYTES: Final = 512
 """What each counts besides its value."""
 DEPTH: Final = 100
 DATA_BYTES: Final = 1 << 20
+DISK_MIB: Final = 208
 ALONE: Final = ("--transport", "solo")
 GROWTH_MAX: Final = 60 << 20
 """Far more than a node needs for what it shows, and far less than what would be left if something stayed."""
@@ -239,6 +242,44 @@ def test_node_that_is_full_takes_what_lets_messages_go(servers: Servers) -> None
     put(solo, "t", 100)
 
 
+def set_forever(server: Server, size: int) -> None:
+    """New entries, until one is refused."""
+    with server.client() as client:
+        for number in count():
+            client.set(f"full.n{size}-{number}", "x" * size)
+
+
+def test_put_that_an_owner_has_no_room_for_is_refused_at_once_through_any_node(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ballast = list[Path]()
+
+        def narrow(server: Server) -> None:
+            """Its disk has room for two segments of the log, beside what somebody else keeps there."""
+            server.data_dir.mkdir()
+            disk = stack.enter_context(small_file_system(server.data_dir, DISK_MIB))
+            ballast.append(disk.seen_from_here / "ballast")
+            ballast[0].write_bytes(bytes(DISK_MIB - 48 << 20))
+            server.program = (*disk.entering, *server.program)
+
+        cluster = stack.enter_context(open_cluster(tmp_path / "cluster", extra=LEASE, prepare={"a": narrow}))
+        first, other, _ = cluster
+        subscribe(first, "t")
+        assert copied(cluster, "t")["owner"] == "a"
+        for size in (200_000, 500):
+            with pytest.raises(distkv.NoSpace):
+                set_forever(first, size)
+        for size in (100, 100_000):  # a long one goes in parts
+            with pytest.raises(distkv.NoSpace, match="disk is full"):
+                ask(other, [TopicPut(1, "t", pack_value("x" * size))])
+        ballast[0].unlink()
+
+        def is_taken() -> bool:
+            put(other, "t", 1)
+            return True
+
+        cluster.wait(is_taken, "there is room again", 30)
+
+
 # -- followers ----------------------------------------------------------------------------------------------------
 
 
@@ -296,7 +337,7 @@ def test_follower_that_stands_still_holds_up_no_put_and_costs_the_limit(cluster:
 
 
 def test_follower_that_is_full_holds_up_no_put_and_goes_on(tmp_path: Path) -> None:
-    count = DATA_BYTES // 4 // len(VALUE)
+    puts = DATA_BYTES // 4 // len(VALUE)
     with open_cluster(tmp_path / "cluster", extra=LEASE, prepare={"b": shrink}) as cluster:
         first, *_ = cluster
         names = [f"t{number}" for number in range(4)]
@@ -305,8 +346,8 @@ def test_follower_that_is_full_holds_up_no_put_and_goes_on(tmp_path: Path) -> No
         owned = [name for name in names if copied(cluster, name)["owner"] != "b"]
         assert owned
         for name in owned:
-            put(first, name, count)
+            put(first, name, puts)
             found = copied(cluster, name)
             assert "b" not in found["followers"]
-            assert found["messages"] == count
+            assert found["messages"] == puts
         assert in_state(cluster["b"]), "its service goes on"
