@@ -271,6 +271,12 @@ class CopyNode:
             self.copying.wait(turn, self.copying.last_op(name), name, target)
         self._end(turn)
 
+    def met(self, name: str, owner: CopyNode) -> None:
+        """An owner asks this node something."""
+        turn = self.turn()
+        self.comparing.met(turn, owner.me, owner.comparing.start, (name,))
+        self._end(turn)
+
     def receive(self, name: str, rows: SentRows, sender: NodeName) -> None:
         """Another node sent rows."""
         turn = self.turn()

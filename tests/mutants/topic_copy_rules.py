@@ -28,6 +28,15 @@ TOPIC_COPY_RULES = (
         f"{_COMPARING}::test_node_that_let_go_compares_when_the_owner_lacks_something_again",
     ),
     broken(
+        "started-unseen",
+        "who sees that an owner has started anew compares with it at once",
+        "core/topics/comparing.py",
+        "                del self._clean[name]\n                self._times.soon[name] = None\n"
+        "        self._go_on(turn)\n",
+        "                del self._clean[name]\n        self._go_on(turn)\n",
+        f"{_COMPARING}::test_owner_that_asks_after_it_started_anew_unseen_is_compared_with_at_once",
+    ),
+    broken(
         "had-all-of-nothing",
         "who has no copy had not all",
         "core/topics/comparing.py",

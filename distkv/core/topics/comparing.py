@@ -3,10 +3,10 @@
 Knows: which copy is to be compared when, with whom, and how far that is.  Does not know what a row means, nor how an
 owner answers (`compare_answers`).
 
-A copy is compared when the entry or the owner's node changed, when the owner says that it lacks something, and each
-minute. As long as the entry names this node as one that has what the owner lacks, it compares each second, also if it
-has nothing. First a digest; then those of all parts; then the rows of each part that differs, in pages, both ways. A
-node that the entry does not name sends what it has, and lets its messages go.
+A copy is compared when the entry or the owner's node changed, when the owner has started anew or says that it lacks
+something, and each minute. As long as the entry names this node as one that has what the owner lacks, it compares each
+second, also if it has nothing. First a digest; then those of all parts; then the rows of each part that differs, in
+pages, both ways. A node that the entry does not name sends what it has, and lets its messages go.
 
 Invariant: a copy is *clean* towards one start of an owner when that owner has all that is in it on its disk, and so
 have its followers, if this node is none. It is *whole* (`whole_copies`) when it has every operation that was answered.
@@ -230,6 +230,16 @@ class Comparing:
             del self._clean[name]
             if run is None:
                 self._times.soon[name] = None
+
+    def met(self, turn: ServiceTurn, owner: NodeName, start: int, names: Iterable[str]) -> None:
+        """A node says of these topics that it owns them, and which start of it this is: what was compared with an
+        earlier one is compared anew. That it was away may have been too short to be seen."""
+        for name in names:
+            known = self._clean.get(name)
+            if known is not None and known[0] == owner and known[1] != start:
+                del self._clean[name]
+                self._times.soon[name] = None
+        self._go_on(turn)
 
     def missed(self, turn: ServiceTurn, name: str) -> None:
         """This node did not take rows of the owner, which may answer for them without this copy: it is not whole."""

@@ -190,7 +190,8 @@ class TopicNode:
                 self.leases.asked(turn, call, question)
             case Compare() | Exchange() | CompareWanted():
                 self.comparing.asked(turn, call, question)
-            case RoundAsked():
+            case RoundAsked(start=start, names=names):
+                self.comparing.met(turn, call.peer, start, names)
                 self.forgetting.asked(turn, call, question)
             case NewsAsked():
                 turn.note("topic_question_bad", node=call.peer, reason="there is no watch of topics")

@@ -321,6 +321,21 @@ def test_owner_that_started_anew_is_compared_with_again() -> None:
     assert b.comparing.is_clean(T, A, a.comparing.start)
 
 
+def test_owner_that_asks_after_it_started_anew_unseen_is_compared_with_at_once() -> None:
+    """COPY-6."""
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    a.crash()
+    a.start()
+    fleet.pass_time(SOON_MS)
+    assert not b.comparing.is_clean(T, A, a.comparing.start)
+    b.met(T, a)
+    fleet.pass_time(SOON_MS)
+    assert b.comparing.is_clean(T, A, a.comparing.start)
+
+
 def test_many_copies_are_compared_a_few_at_a_time() -> None:
     fleet = _fleet()
     a, b = fleet.nodes[A], fleet.nodes[B]
