@@ -205,7 +205,8 @@ class _Sent:
 
 class ProducersInOrder(TopicObserver):
     """Into a state the messages of a producer come by their counters, as long as nothing was split or lost. Excepted
-    is one that was stored so late that its successors had not to wait for it."""
+    is one that was stored so late that the first of its successors had not to wait for it any more: then none has to.
+    """
 
     rule = "messages of a producer come in its order"
 
@@ -234,14 +235,29 @@ class ProducersInOrder(TopicObserver):
         self._last[key] = max(last, counter)
         if counter > last or not self.troubles.is_whole:
             return
-        mine, other = self._sent.get((what.topic, what.identity)), self._sent.get((what.topic, (producer, last)))
-        if mine is None or other is None or mine.answered_ms is None:
+        mine = self._sent.get((what.topic, what.identity))
+        asked_ms = self._first_behind(what.topic, what.identity, last)
+        if mine is None or asked_ms is None or mine.answered_ms is None:
             return
-        if mine.answered_ms < other.asked_ms + (0 if producer.startswith(OF_NODES) else ORDER_MS):
+        if mine.answered_ms < asked_ms + (0 if producer.startswith(OF_NODES) else ORDER_MS):
             raise self.broken(
                 f"{what.subscriber} of {what.topic} got {what.identity} at {at_ms} ms, after {last}: it was stored "
-                f"by {mine.answered_ms} ms, and the other one was asked at {other.asked_ms} ms"
+                f"by {mine.answered_ms} ms, and the first one behind it was asked at {asked_ms} ms"
             )
+
+    # -- inside
+
+    def _first_behind(self, topic: str, identity: Identity, last: int) -> int | None:
+        """When that one of all that are stored behind a message was asked that was asked first; `last` has come."""
+        producer, counter = identity
+        behind = [
+            sent.asked_ms
+            for (where, (name, other)), sent in self._sent.items()
+            if (where, name) == (topic, producer)
+            and other > counter
+            and (other == last or sent.answered_ms is not None)
+        ]
+        return min(behind, default=None)
 
 
 class NeverAgain(TopicObserver):

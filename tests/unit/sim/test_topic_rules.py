@@ -267,6 +267,14 @@ def test_message_that_was_stored_long_after_its_successor_may_come_late() -> Non
     assert rule.troubles.is_whole
 
 
+def test_message_that_one_successor_had_not_to_wait_for_may_come_after_all_of_them() -> None:
+    rule, late = ProducersInOrder(Troubles()), 10**5
+    _tell(rule, *_put(2), _recorded(2))
+    for moment in (*_put(3), _recorded(3), *_put(1), _recorded(1)):
+        rule.moment(late, moment)
+    assert rule.troubles.is_whole
+
+
 @pytest.mark.parametrize("is_first_answered", [True, False])
 def test_messages_of_a_node_come_in_order_where_one_was_answered_before_the_other_was_asked(
     is_first_answered: bool,
