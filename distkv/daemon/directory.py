@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from operator import length_hint
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.config import Config
 from distkv.core.archived import ArchivedState
 from distkv.daemon.access import check_access, explained, make_directory
+from distkv.engine.asides import AsideKeeper
 from distkv.engine.settled_state import SettledState
 from distkv.engine.settler import Settler, path_of
 from distkv.errors import DecodeError, DistkvError, LogDamagedError, place_of
@@ -55,7 +56,7 @@ class Directory:
     archive: Archive
 
     def load_into(
-        self, state: SettledState, settler: Settler, replay: Replay | None = None, aside: RowsAside | None = None
+        self, state: SettledState, settler: Settler, replay: Replay | None = None, aside: AsideKeeper | None = None
     ) -> None:
         """Bring a fresh node to where the node stopped; the settler hears of what the archive has not. `replay` is used
         instead of that of the state; `aside` knows which rows failed before.
@@ -83,7 +84,7 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: SettledState, aside: RowsAside | None) -> bool:
+    def _load_state(self, state: SettledState, aside: AsideKeeper | None) -> bool:
         """Whether something is damaged, so that all is to be settled anew."""
         archive = self.archive
         rows = archive.meta()
@@ -215,29 +216,12 @@ def open_directory(config: Config, *, cut_damage: bool = False) -> Iterator[Dire
 DECODE_ROWS: Final = 256
 
 
-class RowsAside(Protocol):
-    """Which rows failed before: `engine.asides.AsideKeeper`."""
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether any is left out."""
-
-    def is_row_left_out(self, path: bytes) -> bool:
-        """Whether this one is."""
-
-    def row_failed(self, path: bytes, error: Exception) -> None:
-        """It could not be loaded, and the start ends."""
-
-    def rows_loaded(self) -> None:
-        """All others were: those that are left out are damage from now on, which the archive remembers."""
-
-
 class ArchivedRows:
     """The values of the archive on their way into a node that starts, and which of them a failure is about.
 
     Invariant: a row that is left out counts as damaged: it is named, and its value is lost (docs/protocol, ASIDE-8)."""
 
-    def __init__(self, archive: Archive, aside: RowsAside | None) -> None:
+    def __init__(self, archive: Archive, aside: AsideKeeper | None) -> None:
         self._archive: Final = archive
         self._aside: Final = aside
         self._part: Sequence[StateRow] = ()

@@ -53,11 +53,9 @@ class TakesSifted(Protocol):
 class AsideKeeper:
     """What one node has set aside, and suspects."""
 
-    def __init__(
-        self, replica: Replica, counters: Counter[str], keeping: Keeping | None = None, release: str = __version__
-    ) -> None:
+    def __init__(self, replica: Replica, counters: Counter[str], keeping: Keeping | None = None) -> None:
         """`keeping` None: it is forgotten with the process."""
-        self.machine: Final = Asides(_read(keeping), release)
+        self.machine: Final = Asides(_read(keeping), __version__)
         self.is_watchful = bool(self.machine.entries)
         """Whether inputs must be looked at before they are taken."""
         self._has_failed = False

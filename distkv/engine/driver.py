@@ -42,7 +42,7 @@ from distkv.engine.caller import Caller
 from distkv.engine.commit import Committer, LateCommits
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.faults import Faults
-from distkv.engine.follow_limits import FollowLimits
+from distkv.engine.followers import FollowLimits
 from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
 from distkv.engine.peer_tasks import PeerTasks

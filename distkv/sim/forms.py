@@ -182,10 +182,9 @@ def flag(word: str, field: str) -> WordForm:
     return WordForm(field, f"[{word}]", lambda words: words.takes(word), lambda is_so: [word] if is_so else [])
 
 
-def option(word: str, form: WordForm, *, shown: str | None = None) -> WordForm:
+def option(word: str, form: WordForm) -> WordForm:
     """The same behind a word; both may be left out."""
-    usage = f"[{word} {form.usage}]" if shown is None else shown
-    return attrs.evolve(form, usage=usage, word=word, is_optional=True)
+    return attrs.evolve(form, usage=f"[{word} {form.usage}]", word=word, is_optional=True)
 
 
 def after(word: str, form: WordForm) -> WordForm:

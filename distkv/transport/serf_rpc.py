@@ -108,10 +108,9 @@ class SerfRpc:
     cancelled while its request is half sent ends the connection.
     """
 
-    def __init__(self, stream: trio.abc.Stream, *, timeout_s: float = 2.0, records_max: int = RECORDS_MAX) -> None:
+    def __init__(self, stream: trio.abc.Stream, *, timeout_s: float = 2.0) -> None:
         self._stream = stream
         self._timeout_s = timeout_s
-        self._records_max = records_max
         self._seq = 0
         self._calls: dict[int, _RpcCall] = {}
         self._streams: dict[int, RecordStream] = {}
@@ -266,7 +265,7 @@ class SerfRpc:
         call = self._calls.pop(frame.seq)
         call.frame = frame
         if SHAPES[call.command] is Shape.RECORDS and not frame.error:
-            call.stream = self._streams[frame.seq] = RecordStream(frame.seq, self._records_max)
+            call.stream = self._streams[frame.seq] = RecordStream(frame.seq, RECORDS_MAX)
         call.done.set()
 
     def _record(self, stream: RecordStream, frame: Frame) -> None:

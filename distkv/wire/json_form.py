@@ -27,9 +27,9 @@ from distkv.wire.packing import ExtType, Timestamp
 from distkv.wire.values import unpack_value
 
 
-def to_json(value: object, *, indent: int | None = None) -> str:
+def to_json(value: object) -> str:
     """One JSON document, without a newline at its end."""
-    return json.dumps(_form(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    return json.dumps(_form(value), ensure_ascii=False, allow_nan=False)
 
 
 def packed_to_json(packed: bytes) -> str:

@@ -14,10 +14,10 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from distkv.engine.follow_limits import OF_A_NODE, OF_OTHERS, FollowLimits
+from distkv.engine.followers import OF_A_NODE, OF_OTHERS, FollowLimits
 from distkv.errors import BusyError
 from distkv.model.event import NodeName
-from distkv.services.half_requests import HALF_S, LOOK_S
+from distkv.services.idle import HALF_S, LOOK_S
 from tests.node.nodes import OVER_SOCKETS, solo_node
 
 HALF = 6_000

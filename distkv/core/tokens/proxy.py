@@ -9,14 +9,13 @@ only, the one that the newest map names; when none that could grant was heard fo
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from distkv.core.ground.gathering import GatheredNews, GatheredPages
-from distkv.core.ground.routes import Attempt, Routes
+from distkv.core.ground.gathering import GatheredNews, GatheredPages, merged
+from distkv.core.ground.routes import Attempt, RoutedRequest, Routes
 from distkv.core.ready import Rng
-from distkv.core.tokens.client_requests import SHOWN, ClientRequest, TokenPages, as_one
 from distkv.core.tokens.effects import TokenEffects, must_wait
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions, ServerAnswered
@@ -26,10 +25,11 @@ from distkv.core.tokens.session_claims import SessionClaims
 from distkv.core.tokens.session_tags import tag_of
 from distkv.errors import BusyError, DistkvError, NotFoundError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.fence import GrantNumber
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
 from distkv.wire.token_errors import NoQuorumError, TimedOutError
-from distkv.wire.token_fields import ticket_text
+from distkv.wire.token_fields import Ticket, ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
@@ -62,6 +62,55 @@ from distkv.wire.token_requests import (
     TokenShow,
     TokenWatch,
 )
+
+
+class ShownTokens:
+    """What lists and watches have to know of their items."""
+
+    @staticmethod
+    def name_of(item: TokenItem) -> str:
+        return item.token
+
+    @staticmethod
+    def is_there(item: TokenItem) -> bool:
+        """Whether it is held, wanted, or has data."""
+        return bool(item.holders or item.waiting or item.data is not None)
+
+    @staticmethod
+    def gone(name: str, node: NodeName) -> TokenItem:
+        """It is free."""
+        return TokenItem(name, node, (), 0, None)
+
+
+SHOWN: Final = ShownTokens()
+TokenPages: TypeAlias = GatheredPages[TokensListed]
+TokenNews: TypeAlias = GatheredNews[TokenItem]
+
+
+@attrs.define(slots=True, eq=False)
+class ClientRequest(RoutedRequest):
+    """One that is under way. `Proxy` looks after it."""
+
+    request: TokenRequest
+    tag: str = ""
+    """Names the session that is to be opened."""
+    ticket: Ticket | None = None
+    """The place in the queue that it has kept."""
+    gathered: TokenPages | TokenNews | None = None
+    """Of a list, or a watch, which all servers are asked for."""
+    known: int = 0
+    """The change of servers since which that counts: after another one all is told anew. A page from before does not
+    say that its server lacks what it has to find out since."""
+    highest: GrantNumber | None = None
+    """Of a break: the highest grant of the holders that it means. They are asked for first. So it takes the token from
+    nobody who got it since, if it has to be asked again because its answer was lost with a server."""
+
+
+def as_one(pages: TokenPages, limit: int) -> TokensListed:
+    """A list of what all servers said."""
+    items, is_more = merged(pages.of.values(), SHOWN, limit)
+    return TokensListed(items, is_more, any(page.partial for page in pages.of.values()))
+
 
 NEVER_MS: Final = 2**62
 FIRST: Final = (TokenServers, TokenKeep, TokenClose, TokenList, TokenWatch)

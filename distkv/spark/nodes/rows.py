@@ -78,7 +78,7 @@ def rows_of(page: ChangePage, wanted: Ranges, form: ValueForm, read_from: str) -
     return RowPage(ticks, pa.RecordBatch.from_arrays(arrays, schema=EVENT_COLUMNS))
 
 
-def gap_rows(gaps: TickRanges, read_from: str | None = None) -> pa.RecordBatch:
+def gap_rows(gaps: TickRanges) -> pa.RecordBatch:
     """A row for each range of ticks whose content nobody has; `tick_end` is the first one behind it."""
     pairs = [(node, begin, end) for node in sorted(gaps) for begin, end in gaps[node].pairs()]
     told: dict[str, list[Any]] = {
@@ -86,7 +86,6 @@ def gap_rows(gaps: TickRanges, read_from: str | None = None) -> pa.RecordBatch:
         "node": [node for node, _, _ in pairs],
         "tick": [begin for _, begin, _ in pairs],
         "tick_end": [end for _, _, end in pairs],
-        "read_from": [read_from] * len(pairs),
     }
     arrays = [pa.array(told.get(field.name, [None] * len(pairs)), field.type) for field in EVENT_COLUMNS]
     return pa.RecordBatch.from_arrays(arrays, schema=EVENT_COLUMNS)

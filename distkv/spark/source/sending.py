@@ -95,13 +95,12 @@ class TaskSender:
         *,
         refuse: Refuse = fail,
         wait_s: float = WAIT_S,
-        patience: Patience = PATIENCE,
     ) -> None:
         self.written = self.same = self.conflicts = 0
         """Writes that made a change; that found all as they wish it; whose condition does not hold."""
         self.first_conflict: Path | None = None
         self._addresses = deque(addresses)
-        self._refuse, self._wait_s, self._patience = refuse, wait_s, patience
+        self._refuse, self._wait_s = refuse, wait_s
         self._client: Client | None = None
 
     def close(self) -> None:
@@ -149,7 +148,7 @@ class TaskSender:
 
     def _connected(self) -> Client:
         if self._client is None:
-            patience = self._patience
+            patience = PATIENCE
             address = self._addresses[0]
             self._client = Client((address,), connect_s=patience.connect_s, reply_s=patience.reply_s)
         return self._client
