@@ -15,7 +15,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-SERVICES: tuple[tuple[str, str], ...] = (("distkv", "tokens"), ("distkv", "topics"), ("distkv", "activity"))
+SERVICES: tuple[tuple[str, str], ...] = (
+    ("distkv", "tokens"), ("distkv", "topics"), ("distkv", "accounts"), ("distkv", "activity"),
+)  # fmt: skip
 """Of each service the package that has its parts, and its name."""
 
 SHELLS: tuple[tuple[str, str], ...] = (("distkv", "activity"),)

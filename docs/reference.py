@@ -53,6 +53,9 @@ ROOT: Final = Path(__file__).parents[1]
 COLUMNS: Final = 80
 """How wide the help of a command is; wider lines would have to be scrolled on most screens."""
 
+UNDERLINES: Final = '.~^"'
+"""Of the sections of commands, by their depth."""
+
 MARKER: Final = re.compile(r"^\.\. generated: (\w+)$", re.MULTILINE)
 KEPT: Final = re.compile(r"^(\.\. begin generated: (\w+)\n\n).*?(\n\.\. end generated: \2)$", re.MULTILINE | re.DOTALL)
 GRAPH: Final = re.compile(r"^\.\. graph: (\S+\.txt)$", re.MULTILINE)
@@ -86,8 +89,8 @@ def cli_text() -> str:
     """A section for every command; those of a group are below it."""
     parts = []
     for name, help_text in commands():
-        depth = max(0, name.count(" ") - 1)
-        parts.append(f"{_title(name, '.~^'[depth])}\n\n.. code-block:: text\n\n{textwrap.indent(help_text, '   ')}\n")
+        title = _title(name, UNDERLINES[max(0, name.count(" ") - 1)])
+        parts.append(f"{title}\n\n.. code-block:: text\n\n{textwrap.indent(help_text, '   ')}\n")
     return "\n".join(parts)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncclick as click
 
-from distkv.cli.commands import Commands
+from distkv.cli.commands import Commands, shared_commands
 
-COMMANDS = Commands({"who": "activity_views:who_command"})
+COMMANDS = Commands({"who": "activity_views:who_command"}, shared_commands("activity"))
 
 
 @click.group("activity", commands=COMMANDS)

@@ -11,9 +11,8 @@ import os
 
 import asyncclick as click
 
-from distkv.cli.commands import Commands
+from distkv.cli.commands import Commands, shared_commands
 from distkv.cli.session import CliSession, read_addresses
-from distkv.mount import parts
 
 
 def client_commands() -> Commands:
@@ -35,7 +34,7 @@ def client_commands() -> Commands:
         "aside": "aside:aside_group",
         "ping": "ping:ping_command",
         "bench": "bench:bench_command",
-    }, {name: place for part in parts("cli") for name, place in part.COMMANDS.items()})  # fmt: skip
+    }, shared_commands())  # fmt: skip
 
 
 @click.group("client", commands=client_commands())

@@ -12,6 +12,15 @@ from importlib import import_module
 
 import asyncclick as click
 
+from distkv.mount import parts
+
+
+def shared_commands(group: str = "") -> dict[str, str]:
+    """Where the commands are that services add to a group of `distkv client`, such as `account` to `activity`, which is
+    written `activity account`; or to that itself."""
+    found = [(*name.rpartition(" "), place) for part in parts("cli") for name, place in part.COMMANDS.items()]
+    return {name: place for above, _, name, place in found if above == group}
+
 
 class Commands(MutableMapping[str, click.Command]):
     """What a `click.Group` takes for its commands."""

@@ -185,6 +185,11 @@ class ServiceAsked(AwaitedInput):
     """Who asks, where that counts: see `asker_of`."""
 
 
+def is_of_client(id: int) -> bool:
+    """Whether a request of this number came from outside of the services of the node."""
+    return id > 0
+
+
 @attrs.frozen(slots=True)
 class ServiceContinued(AwaitedInput):
     """Whoever waits for the answers to a request has taken the last one, and can take more."""

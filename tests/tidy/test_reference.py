@@ -78,7 +78,7 @@ def _shown_commands(*words: str) -> Iterator[str]:
 
 
 def test_reference_has_a_section_for_every_command() -> None:
-    sections = re.findall(r"^(distkv.*)\n[.~^]+$", reference.cli_text(), re.MULTILINE)
+    sections = re.findall(r'^(distkv.*)\n[.~^"]+$', reference.cli_text(), re.MULTILINE)
     assert sorted(sections) == sorted(_shown_commands())
 
 

@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.errors import BadValueError
+from distkv.wire.account_requests import NAME_CHARS_MAX, is_username
 from distkv.wire.services import ServiceReply, ServiceRequest
 
 ACCOUNTS: Final = "accounts"
 """The name of the service."""
 ANONYMOUS: Final = "anonymous"
 """Who has no account: nobody can register this name."""
-NAME_CHARS_MAX: Final = 64
 SECRET_BYTES_MAX: Final = 256
 
 
@@ -68,14 +68,3 @@ def check_form(username: str, secret: bytes) -> None:
         raise BadValueError(f"a user name has 1 to {NAME_CHARS_MAX} characters, and no control characters")
     if len(secret) > SECRET_BYTES_MAX:
         raise BadValueError(f"a secret has {len(secret)} bytes: at most {SECRET_BYTES_MAX}")
-
-
-def is_username(text: str) -> bool:
-    """1 to 64 characters without control characters."""
-    if not 1 <= len(text) <= NAME_CHARS_MAX or any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in text):
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return False
-    return True

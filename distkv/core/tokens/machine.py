@@ -25,17 +25,18 @@ from distkv.core.ground.machine import (
 )
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn, is_of_client
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.turn import AgreementTurn, AgreementWoken, EntryRead, StateTold
 from distkv.core.tokens.effects import TokenEffects
+from distkv.core.tokens.reserved_names import refuse_reserved
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.core.tokens.token_settings import TokenSettings
-from distkv.errors import DecodeError, RequestError
+from distkv.errors import DecodeError, ForbiddenError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
 from distkv.wire.declared import pack
@@ -149,7 +150,7 @@ class TokenMachine:
                 if isinstance(request, TokenReset):
                     self._reset(turn, agreement, consensus, id, request)
                 elif isinstance(request, TokenRequest):
-                    service.asked(id, request, boot_ms, asker)
+                    self._asked(turn, service, id, request, asker)
             case ServiceContinued(id=id):
                 is_agreement = False
                 service.more(id, boot_ms)
@@ -256,6 +257,16 @@ class TokenMachine:
             if names != tuple(sorted(self.settings.servers)):
                 setting = ",".join(sorted(self.settings.servers))
                 agreement.note("token_setting_differs", setting=setting, list=",".join(names))
+
+    @staticmethod
+    def _asked(turn: ServiceTurn, service: TokenService, id: int, request: TokenRequest, asker: int) -> None:
+        try:
+            if is_of_client(id):
+                refuse_reserved(request)
+        except ForbiddenError as error:
+            turn.answer(id, error)
+        else:
+            service.asked(id, request, turn.boot_ms, asker)
 
     def _reset(
         self, turn: ServiceTurn, agreement: AgreementTurn, consensus: Consensus, id: int, request: TokenReset

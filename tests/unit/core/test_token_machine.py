@@ -15,11 +15,22 @@ from distkv.core.ground.turn import Effect, EntryWritten, SlotKept
 from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
-from distkv.errors import NotReadyError, RequestError
+from distkv.errors import ForbiddenError, NotReadyError, RequestError
 from distkv.model.event import NodeName
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_bodies import decode_body, decode_identity
 from distkv.wire.token_replies import SessionOpened, TokenDone, TokenGranted
-from distkv.wire.token_requests import TokenAcquire, TokenOpen, TokenRelease, TokenReset
+from distkv.wire.token_requests import (
+    TokenAcquire,
+    TokenBreak,
+    TokenData,
+    TokenKeep,
+    TokenOpen,
+    TokenRelease,
+    TokenRequest,
+    TokenReset,
+    TokenShow,
+)
 from tests.service_steps import KnownEntries, began, ground_of, stepped
 
 A, B, C = (NodeName(name) for name in "abc")
@@ -195,3 +206,31 @@ def test_release_with_its_fence_does_not_wait_for_the_disk(with_fence: bool) -> 
     told = stepped(machine, TOKENS, 20_102, ServiceAsked(TOKENS, 3, TokenRelease(1, opened.session, "t", fence)))
     (released,) = [effect for effect in told if isinstance(effect, Answer)]
     assert (type(released.result), released.waits) == (TokenDone, not with_fence)
+
+
+HELD = HeldToken(":user ann", 1, 1, is_shared=False)
+
+
+@pytest.mark.parametrize("request_", [
+    TokenAcquire(1, "1-a", ":user ann"), TokenRelease(1, "1-a", ":user ann"), TokenData(1, "1-a", ":user ann", None),
+    TokenShow(1, ":user ann"), TokenBreak(1, ":user ann"), TokenKeep(1, "1-a", 1, (HELD,)),
+])  # fmt: skip
+def test_client_is_refused_a_token_whose_name_is_for_services(request_: TokenRequest) -> None:
+    """ACCOUNT-2."""
+    machine, _ = begun()
+    ran(machine, 20_000)
+    effects = stepped(machine, TOKENS, 20_001, ServiceAsked(TOKENS, 1, request_))
+    (answer,) = [one for one in effects if isinstance(one, Answer)]
+    assert isinstance(answer.result, ForbiddenError)
+
+
+def test_service_of_the_node_gets_such_a_token() -> None:
+    machine, _ = begun()
+    ran(machine, 20_000)
+    effects = stepped(machine, TOKENS, 20_001, ServiceAsked(TOKENS, -1, TokenOpen(0, 60.0))) + ran(machine, 20_100)
+    (opened,) = [one.result for one in effects if isinstance(one, Answer)]
+    assert isinstance(opened, SessionOpened)
+    acquire = TokenAcquire(0, opened.session, ":user ann")
+    effects = stepped(machine, TOKENS, 20_101, ServiceAsked(TOKENS, -2, acquire))
+    (answer,) = [one for one in effects if isinstance(one, Answer)]
+    assert isinstance(answer.result, TokenGranted)

@@ -1,0 +1,157 @@
+"""Who may log in: with which secret, and what a login waits for.
+
+Knows: machines of accounts with an ideal token service, where a test says what comes when.
+"""
+
+from __future__ import annotations
+
+from distkv.core.accounts.hash_queue import AT_ONCE, NAME_MAX
+from distkv.core.accounts.requests import Check, Register, Registered, SecretChecked
+from distkv.core.ready import ServiceWithdrawn
+from distkv.wire.account_requests import AccountRemove
+from distkv.wire.token_requests import TokenOpen
+from tests.account_net import A, AccountNet, B, C, D, OnItsWay, shown
+
+ONE = Register(0, "ann", b"one")
+RIGHT, WRONG = Check(0, "ann", b"one"), Check(0, "ann", b"two")
+
+
+def unsure(holds_back: str = "bc") -> AccountNet:
+    """Node a has written an entry, which is not sure, and ended; the entry is on its way to these nodes."""
+    net = AccountNet(A, B, C, D)
+
+    def is_held(one: OnItsWay) -> bool:
+        return one.kind == "event" and one.to in holds_back
+
+    net[A].ask(ONE)
+    net.run(3_000, but=lambda one: is_held(one) or (one.kind == "reply" and net[A].entry("ann") is not None))
+    net[A].begin()
+    net.tokens.end("1-1")
+    net.on_its_way = [one for one in net.on_its_way if is_held(one)]
+    return net
+
+
+def test_secret_that_is_sure_here_logs_in_without_a_majority() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    net.tokens.is_away = True
+    assert (net.result(B, RIGHT), net.result(B, WRONG)) == (SecretChecked, "wrong_secret")
+
+
+def test_name_that_is_not_known_here_is_asked_of_the_token_servers() -> None:
+    net = AccountNet(A, B, C, D)
+    net[A].ask(ONE)
+    net.run(5_000, but=lambda one: one.kind == "event" and one.to == D)
+    number = net[D].ask(RIGHT)
+    net.run(5_000, but=lambda one: one.kind == "event" and one.to == D)
+    assert shown(net[D].answers[number]) is SecretChecked
+
+
+def test_name_that_is_not_known_here_logs_in_nobody_without_a_majority() -> None:
+    net = AccountNet()
+    net.tokens.is_away = True
+    assert net.result(B, RIGHT) == "no_majority"
+
+
+def test_login_waits_for_servers_that_say_nothing_and_no_longer() -> None:
+    net = AccountNet()
+    number = net[A].ask(RIGHT)
+    net.run(10_000, but=lambda one: one.kind == "ask" and one.to in (B, C))
+    assert shown(net[A].answers[number]) == "no_majority"
+
+
+def test_entry_that_is_not_sure_opens_no_door_where_no_majority_has_it() -> None:
+    net = unsure("bc")
+    held, net.on_its_way = net.on_its_way, []
+    assert net.result(D, RIGHT) == "wrong_secret"
+    net.on_its_way += held
+    assert {net.result(name, RIGHT) for name in net.nodes} == {"wrong_secret"}
+
+
+def test_entry_that_a_majority_has_logs_in_and_is_sure_from_then_on() -> None:
+    net = unsure("c")
+    assert net.result(D, RIGHT) is SecretChecked
+    entry = net[A].entry("ann")
+    assert entry is not None
+    assert entry.sure
+    assert net.result(B, Register(0, "ann", b"two")) == "name_taken"
+
+
+def test_wrong_secret_takes_no_token() -> None:
+    net = unsure("c")
+    opened = sum(isinstance(asked, TokenOpen) for asked in net.tokens.asked)
+    assert net.result(D, WRONG) == "wrong_secret"
+    assert sum(isinstance(asked, TokenOpen) for asked in net.tokens.asked) == opened
+
+
+def test_thousand_logins_of_one_user_cost_one_hash() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    works = 0
+    for _ in range(1000):
+        number = net[B].ask(RIGHT)
+        works += sum(1 for _ in net.those("work"))
+        net.run()
+        assert shown(net[B].answers[number]) is SecretChecked
+    assert works == 1
+
+
+def test_secret_of_a_removed_account_is_not_remembered() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    net.result(B, RIGHT)
+    net.result(A, AccountRemove(0, "ann"))
+    assert net.result(B, RIGHT) == "wrong_secret"
+    net.result(A, Register(0, "ann", b"two"))
+    assert net.result(B, RIGHT) == "wrong_secret"
+
+
+def test_few_hashes_are_made_at_a_time_and_names_take_turns() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    net.result(A, Register(0, "bob", b"one"))
+    for count in range(10):
+        net[A].ask(Check(0, "ann", b"no %d" % count))
+    number = net[A].ask(Check(0, "bob", b"one"))
+    assert len([*net.those("work")]) == AT_ONCE
+    for _ in range(AT_ONCE + 2):
+        net.come(next(net.those("work")))
+    assert shown(net[A].answers[number]) is SecretChecked
+
+
+def test_logins_beyond_the_limit_are_refused_as_busy() -> None:
+    net = AccountNet(checks_max=5)
+    net.result(A, ONE)
+    numbers = [net[A].ask(WRONG) for _ in range(6)]
+    assert shown(net[A].answers[numbers[-1]]) == "busy"
+    net.run()
+    assert [shown(net[A].answers[number]) for number in numbers[:-1]] == ["wrong_secret"] * 5
+
+
+def test_one_name_does_not_fill_the_queue() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    numbers = [net[A].ask(Check(0, "ann", b"%d" % count)) for count in range(NAME_MAX + AT_ONCE + 1)]
+    assert shown(net[A].answers[numbers[-1]]) == "busy"
+    assert net.result(A, Register(0, "bob", b"one")) is Registered
+
+
+def test_login_that_is_withdrawn_is_forgotten() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    numbers = [net[A].ask(WRONG) for _ in range(4)]
+    for number in numbers:
+        net[A].step(ServiceWithdrawn("accounts", number))
+    net.run()
+    assert net[A].machine.statistics()["logins"] == 0
+    assert not net[A].answers.keys() & set(numbers)
+
+
+def test_no_secret_is_in_notes_or_in_what_is_shown() -> None:
+    net = AccountNet()
+    net.result(A, Register(0, "ann", b"very-secret"))
+    net.result(A, Check(0, "ann", b"very-secret"))
+    net.result(A, Check(0, "ann", b"other-secret"))
+    told = [net[A].machine.statistics(), net[A].notes, net[A].answers, Register(0, "ann", b"very-secret"),
+            Check(0, "ann", b"other-secret")]  # fmt: skip
+    assert "-secret" not in repr(told)
