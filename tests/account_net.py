@@ -174,10 +174,7 @@ class AccountNode:
             match effect:
                 case AskedOfService(request=request, purpose=purpose):
                     self.withdrawn.discard(purpose)
-                    reply = self._reply(purpose)
-                    refused = NoQuorumError("lost")
-                    self.net.send("token", self.name, self.name, lambda r=request, f=reply: self.net.tokens.ask(r, f),
-                                  lambda f=reply: f(refused))  # fmt: skip
+                    self._ask_tokens(request, self._reply(purpose))
                 case AskedOfNode(node=node, body=body, purpose=purpose):
                     self.withdrawn.discard(purpose)
                     self._ask_node(node, body, self._reply(purpose))
@@ -208,6 +205,11 @@ class AccountNode:
                 self.step(Replied(purpose, result))
 
         return reply
+
+    def _ask_tokens(self, request: ServiceQuestion, reply: Callable[[object], None]) -> None:
+        tokens = self.net.tokens
+        lost = NoQuorumError("lost")
+        self.net.send("token", self.name, self.name, lambda: tokens.ask(request, reply), lambda: reply(lost))
 
     def _ask_node(self, node: NodeName, body: bytes, reply: Callable[[object], None]) -> None:
         net = self.net
