@@ -57,7 +57,7 @@ SERVICES: Final = {
     "accounts": Names(
         re.compile(r"core/accounts/|wire/accounts?[_.]|doctor/accounts|cli/account|sim/accounts/"),
         _importing("accounts", "account"),
-        asked_by=re.compile(r"core/activity/"),
+        asked_by=re.compile(r"core/activity/|services/activity/"),
     ),
 }
 PUBLIC = {"__init__.py", "client/async_client.py", "client/blocking.py"}

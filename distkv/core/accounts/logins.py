@@ -38,7 +38,7 @@ class SecretHashed:
 
 
 @attrs.define(eq=False)
-class _Login:
+class _OpenLogin:
     id: int
     username: str
     secret: bytes = attrs.field(repr=False)
@@ -61,7 +61,7 @@ class Logins:
         self._waiting_max: Final = waiting_max
         self._look_ms: Final = look_ms
         self._inquiries: Final = Inquiries("logins")
-        self._open: Final = dict[int, _Login]()
+        self._open: Final = dict[int, _OpenLogin]()
         self._looking: Final = dict[str, tuple[int, set[int]]]()
         """By the name: the inquiry, and who waits for it."""
         self._settling: Final = dict[str, tuple[int, set[int]]]()
@@ -75,7 +75,7 @@ class Logins:
         if len(self._open) >= self._waiting_max:
             turn.answer(id, BusyError(f"{self._waiting_max} logins wait on this node: try again later"))
             return
-        login = self._open[id] = _Login(id, check.username, check.secret, turn.boot_ms + self._look_ms)
+        login = self._open[id] = _OpenLogin(id, check.username, check.secret, turn.boot_ms + self._look_ms)
         known = self._entries.known(check.username)
         if known is not None and known.sure:
             self._compare(turn, login, known)
@@ -150,7 +150,7 @@ class Logins:
 
     # -- inside
 
-    def _look(self, turn: ServiceTurn, login: _Login) -> None:
+    def _look(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         """The token servers know whether there is such an account."""
         if login.username not in self._looking:
             try:
@@ -161,13 +161,13 @@ class Logins:
             self._looking[login.username] = inquiry, set()
         self._looking[login.username][1].add(login.id)
 
-    def _looked(self, turn: ServiceTurn, username: str) -> list[_Login]:
+    def _looked(self, turn: ServiceTurn, username: str) -> list[_OpenLogin]:
         """Who waited for what the servers say; the inquiry is over."""
         inquiry, ids = self._looking.pop(username)
         self._inquiries.end(turn, inquiry)
         return [self._open[id] for id in sorted(ids)]
 
-    def _compare(self, turn: ServiceTurn, login: _Login, entry: AccountEntry) -> None:
+    def _compare(self, turn: ServiceTurn, login: _OpenLogin, entry: AccountEntry) -> None:
         login.entry, kept = entry, entry.secret
         if kept is None or not kept.cost:
             self._answer(turn, login, _wrong())
@@ -181,7 +181,7 @@ class Logins:
             except BusyError as error:
                 self._answer(turn, login, error)
 
-    def _let_in(self, turn: ServiceTurn, login: _Login) -> None:
+    def _let_in(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         """The secret is that of the entry; if it is sure, that is all."""
         assert login.entry is not None
         if login.entry.sure:
@@ -196,13 +196,13 @@ class Logins:
             self._settling[login.username] = change, set()
         self._settling[login.username][1].add(login.id)
 
-    def _answer(self, turn: ServiceTurn, login: _Login, result: SecretChecked | RequestError) -> None:
+    def _answer(self, turn: ServiceTurn, login: _OpenLogin, result: SecretChecked | RequestError) -> None:
         if isinstance(result, RequestError):
             turn.note("account_login_refused", reason=result.code)
         turn.answer(login.id, result)
         self._forget(turn, login)
 
-    def _forget(self, turn: ServiceTurn, login: _Login) -> None:
+    def _forget(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         del self._open[login.id]
         self._queue.drop(login.username, SecretHashed(login.id))
         if login.username in self._settling:

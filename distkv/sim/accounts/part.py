@@ -13,7 +13,7 @@ from distkv.sim.accounts.actions import VERBS
 from distkv.sim.accounts.crowd import AccountCrowd
 from distkv.sim.accounts.draft import FIRST_SEED, draw
 from distkv.sim.accounts.nodes import AccountNodes
-from distkv.sim.accounts.rules import DisksLost, OneOwner, OnlyRegistered, SameEverywhere
+from distkv.sim.accounts.rules import DisksLost, OwnedOnce, OnlyRegistered, SameEverywhere
 from distkv.sim.actions import SettingMap
 from distkv.sim.host import Host
 from distkv.sim.rule import Observer
@@ -29,7 +29,7 @@ def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> AccountNo
 
 def _rules() -> Sequence[Observer]:
     disks = DisksLost()
-    return [disks, OneOwner(disks), OnlyRegistered(disks), SameEverywhere(disks)]
+    return [disks, OwnedOnce(disks), OnlyRegistered(disks), SameEverywhere(disks)]
 
 
 PART: Final = SimPart(ACCOUNTS, SETTINGS, _nodes, AccountCrowd, VERBS, draw, _rules, FIRST_SEED)

@@ -110,7 +110,7 @@ class _Ownership:
     """Whether somebody has asked to remove it since the owner was first seen."""
 
 
-class OneOwner(AccountObserver):
+class OwnedOnce(AccountObserver):
     """A name belongs to whoever was told that it is registered, or logs in. Nobody else is told so, or logs in, until
     somebody removes the account; unless a majority of the token servers lost their disks."""
 
