@@ -13,7 +13,7 @@ from distkv.sim.accounts.actions import VERBS
 from distkv.sim.accounts.crowd import AccountCrowd
 from distkv.sim.accounts.draft import FIRST_SEED, draw
 from distkv.sim.accounts.nodes import AccountNodes
-from distkv.sim.accounts.rules import DisksLost, OwnedOnce, OnlyRegistered, SameEverywhere
+from distkv.sim.accounts.rules import DisksLost, OnlyRegistered, OwnedOnce, SameEverywhere
 from distkv.sim.actions import SettingMap
 from distkv.sim.host import Host
 from distkv.sim.rule import Observer
