@@ -6,6 +6,7 @@ Knows: machines of accounts with an ideal token service that ends sessions, and 
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,10 @@ class Play:
         self.removing = set[str]()
         self.failed = set[tuple[str, bytes]]()
         self.registered = dict[str, bytes]()
+        self.unfinished = Counter[str]()
+        """How many removals of a name were asked for and not answered; a node that ended answers never."""
+        self.counted = set[bytes]()
+        """Secrets of registrations that began when there was none."""
         self.count = 0
 
     def run(self) -> None:
@@ -78,12 +83,16 @@ class Play:
         if isinstance(request, AccountRemove):
             self.removing.add(request.name)
             self.registered.pop(request.name, None)
+            self.unfinished[request.name] += 1
+        elif isinstance(request, Register) and not self.unfinished[request.username]:
+            self.counted.add(request.secret)
         self.asked[node.name, node.starts, node.last + 1] = request
         node.ask(request)
 
     def answered(self, node: AccountNode, id: int, result: ServiceResult) -> None:
         request = self.asked.pop((node.name, node.starts, id))
         if isinstance(request, AccountRemove):
+            self.unfinished[request.name] -= 1
             return
         name, secret = request.username, request.secret
         if isinstance(request, Register) and isinstance(result, RequestError):
@@ -91,7 +100,7 @@ class Play:
                 self.failed.add((name, secret))
         elif isinstance(result, Registered | SecretChecked):
             assert (name, secret) not in self.failed, f"{secret!r} is right, though its registration failed"
-            if isinstance(result, Registered):
+            if isinstance(result, Registered) and secret in self.counted and not self.unfinished[name]:
                 self.registered[name] = secret
             self.own(name, secret)
 

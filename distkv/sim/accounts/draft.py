@@ -49,7 +49,7 @@ def draw_user(rng: Random, name: str, names: Sequence[str], length_ms: int) -> l
     for storm in range(rng.randint(1, 4)):
         at_ms, within_ms = rng.randint(0, length_ms), rng.choice(STORM_MS)
         for count in range(rng.randint(1, 4)):
-            secret, begun_ms = f"{storm}-{count}", at_ms + rng.randint(0, within_ms)
+            secret, begun_ms = f"{name}-{storm}-{count}", at_ms + rng.randint(0, within_ms)
             planned.append((begun_ms, RegisterUser(rng.choice(names), name, secret)))
             for _ in range(rng.randint(0, 4)):
                 login_ms = begun_ms + rng.randint(0, rng.choice(LOGIN_MS))

@@ -7,6 +7,7 @@ Invariant: a secret is that of one registration in a run, so whoever logs in wit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -179,6 +180,10 @@ class SameEverywhere(AccountObserver):
         self.registered_count = self.checked_count = 0
         self._is_last = False
         self._owners: dict[str, bytes] = {}
+        self._removals: Counter[str] = Counter()
+        """How many removals of a name were asked for and not answered. A node that ended never answers."""
+        self._counted: set[bytes] = set()
+        """The secrets of registrations that began when there was none."""
         self._last: dict[tuple[str, bytes], set[str]] = {}
         """What each secret was answered at the end."""
 
@@ -188,11 +193,17 @@ class SameEverywhere(AccountObserver):
     def asked(self, request: Asked) -> None:
         if isinstance(request, AccountRemove):
             self._owners.pop(request.name, None)
+            self._removals[request.name] += 1
+        elif isinstance(request, Register) and not self._removals[request.username]:
+            self._counted.add(request.secret)
 
     def answered(self, process: Process, request: Asked, result: object) -> None:  # noqa: ARG002
         if isinstance(request, Register) and isinstance(result, Registered):
             self.registered_count += 1
-            self._owners[request.username] = request.secret
+            if request.secret in self._counted and not self._removals[request.username]:
+                self._owners[request.username] = request.secret
+        if isinstance(request, AccountRemove):
+            self._removals[request.name] -= 1
         if self._is_last and isinstance(request, Check):
             is_known = isinstance(result, SecretChecked | WrongSecretError)
             text = type(result).__name__ if is_known else f"{result!r}"
