@@ -18,8 +18,8 @@ MANY = 42
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
 NAMES = re.compile(r"^    (?:Mutant|_of|_shown|_met|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
 FILES = {"run": "run", "logged": "logged", "simulated": "simulated", "simulated_topics": "simulated"}
-OF_SHELL = ["commits", "data_rows", "grounds", "keeping", "token_rules", "topic_client_rules", "topic_copy_rules"]
-OF_SHELL += ["topic_forget_rules", "topic_owner_rules", "topic_rules", "tree_rules"]
+OF_SHELL = ["account_rules", "commits", "data_rows", "grounds", "keeping", "token_rules", "topic_client_rules"]
+OF_SHELL += ["topic_copy_rules", "topic_forget_rules", "topic_owner_rules", "topic_rules", "tree_rules"]
 FILES |= dict.fromkeys(OF_SHELL, "shell")
 """The files of mutants, each with its list."""
 

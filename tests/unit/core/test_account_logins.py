@@ -77,6 +77,21 @@ def test_entry_that_a_majority_has_logs_in_and_is_sure_from_then_on() -> None:
     assert net.result(B, Register(0, "ann", b"two")) == "name_taken"
 
 
+def test_registration_that_nobody_finished_here_does_not_hide_the_owner() -> None:
+    net = AccountNet()
+    net[B].ask(Register(0, "ann", b"two"))
+    net.run(3_000, but=lambda one: one.kind == "event")
+    net[B].begin()
+    net.tokens.end("1-1")
+    net.on_its_way = []
+    number = net[A].ask(ONE)
+    net.run(5_000, but=lambda one: one.kind == "event" and one.to == B)
+    assert shown(net[A].answers[number]) is Registered
+    number = net[B].ask(RIGHT)
+    net.run(5_000, but=lambda one: one.kind == "event" and one.to == B)
+    assert shown(net[B].answers[number]) is SecretChecked
+
+
 def test_wrong_secret_takes_no_token() -> None:
     net = unsure("c")
     opened = sum(isinstance(asked, TokenOpen) for asked in net.tokens.asked)
