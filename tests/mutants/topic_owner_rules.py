@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.broken import broken
 
 OWNERS = "tests/unit/core/test_topic_owners.py"
+BEGUN = "tests/unit/core/test_topic_begun.py"
 ENTRIES = "tests/property/test_topic_entries.py"
 
 TOPIC_OWNER_RULES = (
@@ -23,6 +24,30 @@ TOPIC_OWNER_RULES = (
         "for version in versions for group in (version.group, *version.lacks) for one in group),\n",
         "for group in groups for one in group),\n",
         f"{OWNERS}::test_who_is_registered_again_with_its_disk_is_waited_for_again",
+    ),
+    broken(
+        "begun-twice",
+        "a topic whose rows are here before its entry is that of who sent them",
+        "core/topics/owning.py",
+        " or self._begun_by(name) is not None\n",
+        "\n",
+        BEGUN,
+    ),
+    broken(
+        "rows-left-aside",
+        "who begins a topic has the rows that were sent",
+        "core/topics/owning.py",
+        "        return TopicEntry(tuple(sorted(ids)) or (self._new_id(),),",
+        "        return TopicEntry((self._new_id(),),",
+        BEGUN,
+    ),
+    broken(
+        "rows-of-a-dropped-topic",
+        "rows of a dropped topic begin none",
+        "core/topics/owning.py",
+        " and not self._known.dropped(name).issuperset(ids):\n",
+        ":\n",
+        BEGUN,
     ),
     broken(
         "owner-as-it-comes",
@@ -148,8 +173,8 @@ TOPIC_OWNER_RULES = (
         "dropped-ids-forgotten",
         "a topic that begins where one was dropped still names what was dropped",
         "core/topics/owning.py",
-        "dropped=() if entry is None else entry.dropped)",
-        "dropped=())",
+        "lacks=lacks, dropped=dropped)",
+        "lacks=lacks)",
         OWNERS,
     ),
     broken(

@@ -139,6 +139,7 @@ class LocalCopies:
         else:
             self._become(turn, topic, ids)
         topic.join_rows(rows, turn.boot_ms)
+        self.owners.came(name, sender, ids, turn.boot_ms)
         self.comparing.came(name, sender)
 
     # -- CompareHost

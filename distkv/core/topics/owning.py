@@ -20,6 +20,7 @@ from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround
 from distkv.core.ground.node_calls import NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import Rng
+from distkv.core.topics.begun_topics import BegunTopics
 from distkv.core.topics.entries import TopicView, merged, pruned
 from distkv.core.topics.known_topics import KnownTopics
 from distkv.core.topics.settings import TopicSettings
@@ -67,6 +68,7 @@ class Owners:
         self._taking_over: Final = TakingOver(self, settings, leases)
         self._chosen: Final = dict[str, NodeName]()
         self._unfit: Final = UnfitFollowers()
+        self._begun: Final = BegunTopics()
         self._now_ms = now_ms
 
     def begin(self, turn: ServiceTurn) -> None:
@@ -181,7 +183,8 @@ class Owners:
         """Whether this node may become the owner now: nobody is, or no holder before it is reached."""
         view = self._known.view(name)
         if view is None:
-            return self._settings.serve and name not in self._known.unreadable
+            is_known = name in self._known.unreadable or self._begun_by(name) is not None
+            return self._settings.serve and not is_known
         if view.owner == self.me:
             return True
         for node in view.holders:
@@ -191,6 +194,11 @@ class Owners:
             if self.is_alive(node) if may_follow else not self._leases.may_take_over(node, self._now_ms):
                 return False
         return self._settings.serve
+
+    def came(self, name: str, node: NodeName, ids: Collection[str], now_ms: int) -> None:
+        """That node sent rows of a topic: if there is no entry here, it has begun it."""
+        if self._known.view(name) is None and not self._known.dropped(name).issuperset(ids):
+            self._begun.came(name, node, ids, now_ms)
 
     # -- LeaseHost and EntryView
 
@@ -239,7 +247,7 @@ class Owners:
             raise _unreadable(name)
         entry = merged(versions.found, self._known.life_of, self._known.me, is_whole=self._copies.is_whole(name))
         if view is None or entry is None:
-            entry = TopicEntry((self._new_id(),), self._known.me, dropped=() if entry is None else entry.dropped)
+            entry = self._first_entry(name, () if entry is None else entry.dropped)
         elif not view.holders and not self._copies.has(name, view.ids):
             entry = evolve(entry, ids=(*entry.ids, self._new_id())[-IDS_MAX:], lost=True)
         for node in () if view is None or view.owner is None else (view.owner, *view.followers):
@@ -368,6 +376,7 @@ class Owners:
         self._servers.check()
         self._taking_over.check()
         self._unfit.check()
+        self._begun.check()
 
     # -- for `TakingOver`
 
@@ -391,6 +400,7 @@ class Owners:
 
     def _entry_changed(self, turn: ServiceTurn, name: str) -> None:
         self._chosen.pop(name, None)
+        self._begun.forget(name)
         if name in self._known.of_me:
             if self.is_mine(name) or self.follows(name):
                 self._servers.register(turn)
@@ -407,10 +417,22 @@ class Owners:
         else:
             self._servers.refused()
 
+    def _begun_by(self, name: str) -> NodeName | None:
+        """The node that has begun a topic of which there is no entry here; None: nobody, or it is not up."""
+        node = self._begun.node_of(name, self._now_ms)
+        return node if node is not None and self.is_up(node) else None
+
+    def _first_entry(self, name: str, dropped: tuple[str, ...]) -> TopicEntry:
+        """What a topic begins with: a new id, or what another node sent, who may have more."""
+        node, ids = self._begun.copied_from(name) or (None, frozenset())
+        holder = None if node is None else self._known.holder(node)
+        lacks = () if holder is None else ((holder,),)
+        return TopicEntry(tuple(sorted(ids)) or (self._new_id(),), self._known.me, lacks=lacks, dropped=dropped)
+
     def _server_without_entry(self, name: str) -> NodeName | DistkvError:
         if name in self._known.unreadable:
             return _unreadable(name)
-        chosen = self._chosen.get(name)
+        chosen = self._begun_by(name) or self._chosen.get(name)
         if chosen is not None and self.is_up(chosen):
             return chosen
         found = self._least_loaded(name)

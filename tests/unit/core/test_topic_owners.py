@@ -553,6 +553,7 @@ def test_who_is_retired_is_waited_for_no_more() -> None:
 def test_who_is_registered_again_with_its_disk_is_waited_for_again() -> None:
     """TOPIC-5."""
     _, _, c = begun()
+    c.alive()
     c.put()
     c.lost(a=ANEW)
     c.nodes.registered -= {B}
