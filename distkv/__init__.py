@@ -15,11 +15,15 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that this file does
 
 if TYPE_CHECKING:
+    from distkv.client.activity import ActivityMessage, ActivityMissed
+    from distkv.client.activity import SendUnknownError as SendUnknown
+    from distkv.client.async_activity import AsyncActivity, open_activity
     from distkv.client.async_client import AsyncClient, open_client
     from distkv.client.async_items import Items
     from distkv.client.async_token import AsyncTokenHold
     from distkv.client.async_topic import AsyncConsumer, AsyncProducer
     from distkv.client.blocking import Client, connect
+    from distkv.client.blocking_activity import Activity, connect_activity
     from distkv.client.blocking_token import TokenHold
     from distkv.client.blocking_topic import Consumer, Producer
     from distkv.client.changes import ChangePage, Located
@@ -69,6 +73,10 @@ if TYPE_CHECKING:
     from distkv.wire.topic_errors import TakenError as Taken
 
 __all__ = [
+    "Activity",
+    "ActivityMessage",
+    "ActivityMissed",
+    "AsyncActivity",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncProducer",
@@ -123,6 +131,7 @@ __all__ = [
     "Ranges",
     "RequestError",
     "Resync",
+    "SendUnknown",
     "SessionExpired",
     "Set",
     "SettingsError",
@@ -141,11 +150,16 @@ __all__ = [
     "Written",
     "__version__",
     "connect",
+    "connect_activity",
+    "open_activity",
     "open_client",
     "tick_text",
 ]
 
 _HOMES = {
+    "distkv.client.activity": {"ActivityMessage", "ActivityMissed", "SendUnknown"},
+    "distkv.client.async_activity": {"AsyncActivity", "open_activity"},
+    "distkv.client.blocking_activity": {"Activity", "connect_activity"},
     "distkv.client.async_client": {"AsyncClient", "open_client"},
     "distkv.client.async_items": {"Items"},
     "distkv.client.async_token": {"AsyncTokenHold"},

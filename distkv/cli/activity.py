@@ -9,7 +9,15 @@ import asyncclick as click
 
 from distkv.cli.commands import Commands, shared_commands
 
-COMMANDS = Commands({"who": "activity_views:who_command"}, shared_commands("activity"))
+COMMANDS = Commands(
+    {
+        "register": "activity_talk:register_command",
+        "send": "activity_talk:send_command",
+        "listen": "activity_talk:listen_command",
+        "who": "activity_views:who_command",
+    },
+    shared_commands("activity"),
+)
 
 
 @click.group("activity", commands=COMMANDS)

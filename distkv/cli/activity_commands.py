@@ -10,5 +10,6 @@ from typing import Final
 
 COMMANDS: Final = {"activity": "distkv.cli.activity:activity_group"}
 """Below `distkv client`."""
-EXITS: Final[dict[str, int]] = {}
+UNREACHABLE: Final = 5
+EXITS: Final = {"send_unknown": UNREACHABLE}
 """By the codes of errors; the numbers mean what they mean everywhere (`exits`)."""

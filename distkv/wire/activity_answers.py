@@ -25,6 +25,7 @@ from distkv.wire.activity_lines import (
 )
 
 HOST_CHARS_MAX: Final = 255
+CODE_CHARS_MAX: Final = 64
 REFUSALS: Final = ("REGISTER_FAILED", "LOGIN_FAILED", "AUTHENTICATION_FAIL", "INVALID_MESSAGE")
 """After each of these the connection is closed."""
 
@@ -61,6 +62,16 @@ class RefusedLine:
 
     command: str
     info: str
+    code: str | None = None
+    """That of the error, for programs."""
+
+
+@attrs.frozen
+class TakenLine:
+    """To who asked for it: of his activities for which this did not come the first is called so, as is its echo."""
+
+    origin: str
+    number: int
 
 
 @attrs.frozen
@@ -82,10 +93,11 @@ class GapLine:
     last: int
 
 
-ServerLine: TypeAlias = RegisteredLine | LoggedInLine | RedirectLine | RefusedLine | BroadcastLine | GapLine
+AnswerLine: TypeAlias = RegisteredLine | LoggedInLine | RedirectLine | RefusedLine | TakenLine
+ServerLine: TypeAlias = AnswerLine | BroadcastLine | GapLine
 
 
-def encode_answer(line: RegisteredLine | LoggedInLine | RedirectLine | RefusedLine) -> bytes:
+def encode_answer(line: AnswerLine) -> bytes:
     """With its end. An activity is written by `broadcast_line`."""
     match line:
         case RegisteredLine(info):
@@ -94,8 +106,10 @@ def encode_answer(line: RegisteredLine | LoggedInLine | RedirectLine | RefusedLi
             fields = {"command": "LOGIN_SUCCESS", "info": info, "at": at, "client": client}
         case RedirectLine(host, port, resume):
             fields = {"command": "REDIRECT", "hostname": host, "port": port, "resume": resume}
-        case RefusedLine(command, info):
-            fields = {"command": command, "info": info}
+        case RefusedLine(command, info, code):
+            fields = {"command": command, "info": info, "code": code}
+        case TakenLine(origin, number):
+            fields = {"command": "ACTIVITY_TAKEN", "origin": origin, "number": number}
         case _:
             assert_never(line)
     return encode({name: value for name, value in fields.items() if value is not None}) + b"\n"
@@ -126,6 +140,8 @@ def read_answer(line: bytes) -> ServerLine:
         case "ACTIVITY_GAP":
             first, last = _read_number(fields, "first"), _read_number(fields, "last")
             return GapLine(read_text(fields, "origin", ORIGIN_CHARS_MAX), first, last)
+        case "ACTIVITY_TAKEN":
+            return TakenLine(read_text(fields, "origin", ORIGIN_CHARS_MAX), _read_number(fields, "number"))
         case "LOGIN_SUCCESS":
             at = read_map(fields, "at") if "at" in fields else None
             client = read_text(fields, "client", CLIENT_CHARS_MAX) if "client" in fields else None
@@ -136,7 +152,8 @@ def read_answer(line: bytes) -> ServerLine:
         case "REGISTER_SUCCESS":
             return RegisteredLine(_read_info(fields))
         case _ if command in REFUSALS:
-            return RefusedLine(command, _read_info(fields))
+            code = read_text(fields, "code", CODE_CHARS_MAX) if "code" in fields else None
+            return RefusedLine(command, _read_info(fields), code)
     raise bad_line("the server sent a command that is unknown")
 
 

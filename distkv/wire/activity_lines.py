@@ -60,6 +60,8 @@ class LoginLine:
     """Up to which number he was told of each origin; None: he does not resume."""
     client: str | None = None
     """What the last answer to a login said he is."""
+    taken: bool = False
+    """Whether he wants to be told what each of his activities is called."""
 
 
 @attrs.frozen
@@ -231,7 +233,8 @@ def activity_text(activity: Mapping[str, object], user: str) -> bytes:
 
 def encode(value: object) -> bytes:
     """As JSON in one line. Half a character, which UTF-8 cannot say, is written as it came: as `\\ud800`."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+    found = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return found.encode(errors="backslashreplace")
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -243,7 +246,10 @@ def _read_login(fields: Mapping[str, object]) -> LoginLine:
         raise _bad_secret()
     resume = read_map(fields, "resume") if "resume" in fields else None
     client = read_text(fields, "client", CLIENT_CHARS_MAX) if "client" in fields else None
-    return LoginLine(username, None if username == ANONYMOUS else secret, resume, client)
+    taken = fields.get("taken", False)
+    if not isinstance(taken, bool):
+        raise bad_line("the field taken must be true or false")
+    return LoginLine(username, None if username == ANONYMOUS else secret, resume, client, taken)
 
 
 def _read_username(fields: Mapping[str, object]) -> str:

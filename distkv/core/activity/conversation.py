@@ -24,6 +24,7 @@ from distkv.wire.activity_answers import (
     RedirectLine,
     RefusedLine,
     RegisteredLine,
+    TakenLine,
     encode_answer,
     gap_line,
 )
@@ -67,6 +68,8 @@ class SayLines:
     """Send this."""
 
     lines: bytes
+    is_last: bool = True
+    """Whether it comes behind all that was told; else it may come before that. It matters to who is logged in."""
 
 
 @attrs.frozen
@@ -121,11 +124,15 @@ class ActivityTalk:
         self.user = ""
         """Who is logged in, or wants to be."""
         self.resumes = False
+        self._wants_names = False
+        """Whether it is told what each of its activities is called."""
         self._reader: Final = LineReader()
         self._login: LoginLine | None = None
         """Until that is answered."""
         self._digest = b""
         """Of the secret, once it was right."""
+        self._move: tuple[str, int, Mapping[str, int] | None] | None = None
+        """Where it is to go, when what it sent is taken."""
 
     def feed(self, data: bytes) -> None:
         """Something came."""
@@ -154,12 +161,12 @@ class ActivityTalk:
         except DecodeError as error:
             return self.refuse(str(error))
 
-    def refuse(self, info: str, ending: Ending = Ending.INVALID) -> list[TalkEffect]:
-        """End it for a reason."""
+    def refuse(self, info: str, ending: Ending = Ending.INVALID, code: str | None = None) -> list[TalkEffect]:
+        """End it for a reason; `code` is that of an error of a service."""
         if self.phase is TalkPhase.OVER:
             return []
         command = _COMMANDS.get(ending, "INVALID_MESSAGE")
-        return [SayLines(encode_answer(RefusedLine(command, info))), self._close(ending)]
+        return [SayLines(encode_answer(RefusedLine(command, info, code))), self._close(ending)]
 
     # -- what it wanted to know
 
@@ -168,7 +175,7 @@ class ActivityTalk:
         if self.phase is not TalkPhase.ASKING:
             return []
         if error is not None:
-            return self.refuse(str(error), Ending.NOT_REGISTERED)
+            return self.refuse(str(error), Ending.NOT_REGISTERED, error.code)
         self.phase = TalkPhase.NEW
         return [SayLines(encode_answer(RegisteredLine(f"register success for {self.user}")))]
 
@@ -177,7 +184,7 @@ class ActivityTalk:
         if self.phase is not TalkPhase.ASKING or self._login is None:
             return []
         if error is not None:
-            return self.refuse(str(error), Ending.NOT_LOGGED_IN)
+            return self.refuse(str(error), Ending.NOT_LOGGED_IN, error.code)
         return [Entering(self.user, self._login.resume, self._login.client)]
 
     def entered(
@@ -186,27 +193,36 @@ class ActivityTalk:
         """The answer to `Entering`: from now on everything is told."""
         if self.phase is not TalkPhase.ASKING or self._login is None:
             return []
-        self.phase, self.resumes, self._login = TalkPhase.IN, self._login.resume is not None, None
+        self.resumes, self._wants_names = self._login.resume is not None, self._login.taken
+        self.phase, self._login = TalkPhase.IN, None
         success = encode_answer(LoggedInLine(f"logged in as user {self.user}", at, client))
         return [SayLines(success + b"".join(map(line_of, missed)))]
 
     def refused(self, error: DistkvError) -> list[TalkEffect]:
         """The other answer to `Entering`, also later: nobody is logged in any more."""
         ending = Ending.NOT_LOGGED_IN if self._login is not None else Ending.FAILED
-        return self.refuse(str(error), ending)
+        return self.refuse(str(error), ending, error.code)
 
-    def taken(self, error: DistkvError | None) -> list[TalkEffect]:
+    def taken(self, origin: str, number: int) -> list[TalkEffect]:
         """The answer to `Sending`."""
         if self.phase is not TalkPhase.ASKING:
             return []
-        if error is not None:
-            return self.refuse(str(error), Ending.FAILED)
         self.phase = TalkPhase.IN
-        return []
+        found = list[TalkEffect]()
+        if self._wants_names:
+            found.append(SayLines(encode_answer(TakenLine(origin, number)), is_last=False))
+        return found if self._move is None else [*found, *self.moved(*self._move)]
+
+    def not_taken(self, error: DistkvError) -> list[TalkEffect]:
+        """The other answer to `Sending`."""
+        return self.refuse(str(error), Ending.FAILED, error.code)
 
     def moved(self, host: str, port: int, resume: Mapping[str, int] | None) -> list[TalkEffect]:
-        """The client is to go elsewhere."""
+        """The client is to go elsewhere; it is told when it knows what became of what it sent."""
         if self.phase is TalkPhase.OVER:
+            return []
+        if self.phase is TalkPhase.ASKING:
+            self._move = (host, port, resume)
             return []
         return [SayLines(encode_answer(RedirectLine(host, port, resume))), self._close(Ending.MOVED)]
 

@@ -122,4 +122,4 @@ class ActivityNode:
         if self._listener is not None:
             given = ActivityGiven(ActivityItem(self.origin, self._last, send.activity))
             turn.answer(self._listener, given, is_last=False, waits=False)
-        turn.answer(id, Taken(), waits=False)
+        turn.answer(id, Taken(self.origin, self._last), waits=False)

@@ -120,7 +120,10 @@ class MoveOn(ServiceReply):
 
 @attrs.frozen
 class Taken(ServiceReply):
-    """To `SendActivity`: the client's next activity may be read."""
+    """To `SendActivity`: the client's next activity may be read, and this one is called so."""
+
+    origin: str
+    number: int
 
 
 @attrs.frozen

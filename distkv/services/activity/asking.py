@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from distkv.core.accounts.requests import ACCOUNTS, Check, Register
 from distkv.core.activity.conversation import ActivityTalk, Checking, Entering, Registering, Sending, TalkEffect
-from distkv.core.activity.requests import LoggedIn, Login, MoveOn, SendActivity
+from distkv.core.activity.requests import LoggedIn, Login, MoveOn, SendActivity, Taken
 from distkv.core.activity.settings import ACTIVITY
 from distkv.core.ready import ServiceResult
 from distkv.engine.driver import Driver
@@ -45,7 +45,7 @@ class TalkQuestions:
                 self._client = self._ask(ACTIVITY, Login(0, username, resume, client), self._entered)
             case Sending(activity):
                 request = SendActivity(0, self._client, activity)
-                self._ask(ACTIVITY, request, lambda why: self._talk.taken(_error(why)))
+                self._ask(ACTIVITY, request, self._taken)
             case _:
                 assert_never(what)
 
@@ -85,6 +85,11 @@ class TalkQuestions:
         if isinstance(result, MoveOn):
             return self._talk.moved(result.host, result.port, result.resume)
         return self._talk.refused(_error(result) or InternalError("the service activity answered nonsense"))
+
+    def _taken(self, result: ServiceResult) -> list[TalkEffect]:
+        if isinstance(result, Taken):
+            return self._talk.taken(result.origin, result.number)
+        return self._talk.not_taken(_error(result) or InternalError("the service activity answered nonsense"))
 
 
 def _error(result: ServiceResult) -> DistkvError | None:

@@ -36,6 +36,8 @@ from distkv.services.sender import Sender
 
 LOGIN_S: Final = 60.0
 """Whoever has not logged in by then is closed."""
+ASIDES_MAX: Final = 1000
+"""So many answers may wait for a client that sends and does not read."""
 LAST_WORDS_S: Final = 1.0
 """So long somebody who does not read has for the last words."""
 
@@ -64,6 +66,8 @@ class ActivityClient:
         self._listening: Listening | None = None
         """Its place in what all are told, once it is logged in."""
         self._last_words = b""
+        self._asides: Final = deque[bytes]()
+        """What leaves before anything else that is told; the client sends no more while it waits."""
         self._changed = trio.Event()
         self._rest = trio.CancelScope()
         """Around what it waits for while it is at rest."""
@@ -180,8 +184,8 @@ class ActivityClient:
 
     def _do(self, effect: TalkEffect) -> None:
         match effect:
-            case SayLines(lines):
-                self._say(lines)
+            case SayLines(lines, is_last):
+                self._say(lines, is_last=is_last)
             case Registering() | Checking() | Entering() | Sending():
                 self._questions.ask(effect)
             case CloseTalk(ending):
@@ -191,9 +195,15 @@ class ActivityClient:
             case _:
                 assert_never(effect)
 
-    def _say(self, lines: bytes) -> None:
+    def _say(self, lines: bytes, *, is_last: bool) -> None:
         if self._listening is not None:
-            self._last_words += lines
+            if is_last:
+                self._last_words += lines
+            elif not self.sender.send_nowait(lines):
+                self._asides.append(lines)
+                self._listening.wake()
+                if len(self._asides) > ASIDES_MAX:
+                    self._fall_out()
             return
         self.sender.add(lines, 0)
         if self._talk.phase is TalkPhase.IN:
@@ -209,8 +219,11 @@ class ActivityClient:
         with self._telling:
             await self.sender.flush()
             while not listening.is_lost:
-                batch = listening.take()
-                if batch.items:
+                if self._asides:
+                    asides = b"".join(self._asides)
+                    self._asides.clear()
+                    await self.sender.send(asides)
+                elif (batch := listening.take()).items:
                     if lines := lines_of(batch, resumes=self._talk.resumes):
                         await self.sender.send(lines)
                 elif listening.is_stopped:
@@ -226,7 +239,8 @@ class ActivityClient:
 
     def _fall_out(self) -> None:
         """More waits for it than may."""
-        self._follow(self._talk.refuse("too much waits for you: read faster, and log in again", Ending.SLOW))
+        why = "too much waits for you: read faster, and log in again"
+        self._follow(self._talk.refuse(why, Ending.SLOW, Ending.SLOW.value))
         self._telling.deadline = trio.current_time() + LAST_WORDS_S
 
     async def _say_last_words(self) -> None:

@@ -64,7 +64,9 @@ def test_version_is_printed(capsys: Capture) -> None:
     ("command", "options"),
     [
         ([], "-v --verbose -q --quiet --log -c --config -C -o --output --version --help"),
-        (["server"], "--init --restored --data-dir --transport --serf --bind --advertise --help"),
+        (["server"], "--init --restored --data-dir --transport --serf --bind --advertise --activity --help"),
+        (["client", "activity", "send"], "-j --json --user --secret-file --help"),
+        (["client", "activity", "listen"], "--count --user --secret-file --help"),
         (["client"], "-h --host -p --port --help"),
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (
@@ -125,12 +127,13 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         (
             ["client"],
             (
-                "aside backup bench conflicts delete dump get history list load node ping scrub set state token topic"
-                " watch"
+                "activity aside backup bench conflicts delete dump get history list load node ping scrub set state"
+                " token topic watch"
             ),
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
         (["client", "topic"], "drop get list put set show subscribe tail unsubscribe"),
+        (["client", "activity"], "account listen register send who"),
         (["client", "node"], "list retire"),
         (["client", "aside"], "drop list retry"),
         (["pipeline"], "archive asof audit compact export files import report restore settle"),

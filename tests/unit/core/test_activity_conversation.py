@@ -139,8 +139,24 @@ def test_activity_has_the_name_of_its_sender() -> None:
 def test_next_message_is_read_when_the_activity_is_taken() -> None:
     talk = logged_in()
     assert len(talk.send(ACTIVITY, ACTIVITY)) == 1
-    assert talk.taken(None) == []
+    assert talk.taken("a.1", 1) == []
     assert len(talk.send()) == 1
+
+
+def test_who_asks_for_it_is_told_what_an_activity_is_called() -> None:
+    talk = logged_in({**LOGIN, "taken": True})
+    talk.send(ACTIVITY)
+    (found,) = talk.taken("a.1", 7)
+    assert isinstance(found, SayLines)
+    assert not found.is_last
+    assert json.loads(found.lines) == {"command": "ACTIVITY_TAKEN", "origin": "a.1", "number": 7}
+
+
+def test_client_is_sent_elsewhere_when_what_it_sent_is_taken() -> None:
+    talk = logged_in()
+    talk.send(ACTIVITY)
+    assert talk.moved("host", 7, None) == []
+    assert ending(talk.taken("a.1", 7)) is Ending.MOVED
 
 
 def test_activity_before_a_login_is_no_right() -> None:
@@ -174,7 +190,7 @@ def test_activity_that_grows_too_large_is_a_matter_of_form() -> None:
 def test_activity_that_cannot_be_taken_ends_it() -> None:
     talk = logged_in()
     talk.send(ACTIVITY)
-    assert said(talk.taken(BusyError("full"))) == [("INVALID_MESSAGE", "full")]
+    assert said(talk.not_taken(BusyError("full"))) == [("INVALID_MESSAGE", "full")]
 
 
 # -- the end -------------------------------------------------------------------------------------------------------
@@ -195,8 +211,9 @@ def test_answers_that_come_behind_the_end_change_nothing(login: dict[str, object
     talk = Talk()
     talk.send(login)
     talk.refuse("over")
-    late = [talk.registered(None), talk.checked(None), talk.entered(None, None, ()), talk.taken(None)]
-    late += [talk.refused(BusyError("full")), talk.moved("host", 1, None), talk.refuse("again")]
+    late = [talk.registered(None), talk.checked(None), talk.entered(None, None, ()), talk.taken("a.1", 1)]
+    late += [talk.not_taken(BusyError("full")), talk.refused(BusyError("full"))]
+    late += [talk.moved("host", 1, None), talk.refuse("again")]
     assert late == [[]] * len(late)
 
 

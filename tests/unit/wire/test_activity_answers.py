@@ -11,12 +11,14 @@ import pytest
 
 from distkv.errors import DecodeError
 from distkv.wire.activity_answers import (
+    AnswerLine,
     BroadcastLine,
     GapLine,
     LoggedInLine,
     RedirectLine,
     RefusedLine,
     RegisteredLine,
+    TakenLine,
     broadcast_line,
     encode_answer,
     gap_line,
@@ -30,6 +32,8 @@ from distkv.wire.activity_answers import (
         RegisteredLine("register success for aaron"),
         LoggedInLine("logged in as user aaron"),
         LoggedInLine("logged in as user aaron", {}, "c"),
+        TakenLine("a.1", 7),
+        RefusedLine("LOGIN_FAILED", "why", "wrong_secret"),
         RedirectLine("host", 1234),
         RedirectLine("host", 1234, {"a.1": 7}),
         *(RefusedLine(command, "why") for command in (
@@ -37,7 +41,7 @@ from distkv.wire.activity_answers import (
         )),
     ],
 )  # fmt: skip
-def test_line_is_read_as_it_was_written(line: RegisteredLine | LoggedInLine | RedirectLine | RefusedLine) -> None:
+def test_line_is_read_as_it_was_written(line: AnswerLine) -> None:
     assert read_answer(encode_answer(line)) == line
 
 
