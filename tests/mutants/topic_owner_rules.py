@@ -194,6 +194,14 @@ TOPIC_OWNER_RULES = (
         OWNERS,
     ),
     broken(
+        "taker-leaves-out-the-silent",
+        "who takes over keeps the other followers that seem alive, though they did not answer once",
+        "core/topics/owning.py",
+        "        may_be_awake = self.is_alive(node) and not",
+        "        may_be_awake = self.is_up(node) and not",
+        f"{OWNERS}::test_taker_keeps_a_follower_that_seems_alive_though_it_did_not_answer_once",
+    ),
+    broken(
         "taken-without-a-word",
         "who is left out of an entry is told",
         "core/topics/owning.py",

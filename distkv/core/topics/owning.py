@@ -253,7 +253,7 @@ class Owners:
         for node in () if view is None or view.owner is None else (view.owner, *view.followers):
             if node != self.me and not self._stays(node, entry):
                 self._leases.took(turn, name, node)
-        kept = {one for one in entry.followers if self.is_up(one.node)}
+        kept = {one for one in entry.followers if self._stays(one.node, entry)}
         return self._write(turn, name, self._filled(name, entry, kept))
 
     def mend(self, turn: ServiceTurn, name: str) -> bool:
@@ -454,8 +454,10 @@ class Owners:
         return view if view is not None and view.owner == self.me else None
 
     def _stays(self, node: NodeName, entry: TopicEntry) -> bool:
-        """Whether it follows the taker."""
-        return self.is_up(node) and any(one.node == node for one in entry.followers)
+        """Whether it follows the taker. Who was only silent once may be awake, and take over itself: it is left out a
+        long lease later, if it is still silent then."""
+        may_be_awake = self.is_alive(node) and not self._leases.may_take_over(node, self._now_ms)
+        return may_be_awake and any(one.node == node for one in entry.followers)
 
     def _filled(self, name: str, entry: TopicEntry, kept: Collection[Holder]) -> TopicEntry:
         """With these of its followers, and as many more as there should be and are there."""

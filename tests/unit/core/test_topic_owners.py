@@ -218,6 +218,21 @@ def test_follower_takes_over_only_when_the_promise_is_over() -> None:
     assert not a.owners.is_mine("t")
 
 
+def test_taker_keeps_a_follower_that_seems_alive_though_it_did_not_answer_once() -> None:
+    """TOPIC-7."""
+    a, b, c = begun()
+    a.do(lambda owners, turn: owners.set_settings(turn, TopicSet(0, "t", min_replicas=3)))
+    a.pass_ms(2000)
+    met(a, b, c)
+    b.alive(C)
+    b.step(NodesSilent(frozenset({C})))
+    b.leases.over.add(A)
+    b.do(lambda owners, _: owners.want("t"))
+    b.pass_ms(1000)
+    assert (b.view().owner, b.view().followers, b.view().lacking) == (B, (C,), ())
+    assert b.leases.taken == [("t", A)]
+
+
 def test_nobody_waits_so_it_is_taken_over_later() -> None:
     """TOPIC-16."""
     _, b, _ = begun()
