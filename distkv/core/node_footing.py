@@ -95,6 +95,12 @@ class NodeFooting:
     def announced(self, service: str) -> ServiceFields:
         return ServiceFields(self._tree, service)
 
+    def note_announced(self) -> None:
+        nodes = self._node.store.registry.nodes
+        for name, announced in self._tree.announced.items():
+            if name in nodes and announced.services.get(GROUND) == FENCES:
+                self._know_fences.add((name, nodes[name].life))
+
     def frames(self, service: str) -> FrameNumbers:
         return self._tree.frames(service)
 
@@ -136,10 +142,10 @@ class NodeFooting:
         """
         if service_key(path) is None:
             raise RequestError(f"{path} has no key: only entries of a service that have one may have a fence")
+        if self._node.store.registry.has_service_fences:
+            return
+        self.note_announced()
         nodes = self._node.store.registry.nodes
-        for name, announced in self._tree.announced.items():
-            if name in nodes and announced.services.get(GROUND) == FENCES:
-                self._know_fences.add((name, nodes[name].life))
         lacking = [name for name in self._node.store.others() if (name, nodes[name].life) not in self._know_fences]
         if lacking:
             raise NotReadyError(

@@ -19,7 +19,7 @@ from distkv.errors import BadValueError, SettingsError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.invariant import must
 from distkv.model.path import Path
-from distkv.model.service_paths import key_names, key_of
+from distkv.model.service_paths import SERVICE_NAMES, key_names, key_of
 from distkv.model.tree import Tree
 from distkv.naming import is_node_name, parse_address
 from distkv.wire.values import pack_value, unpack_value
@@ -75,6 +75,8 @@ class Registry:
         """How often that may have changed: a fleet is too many to look through at each step."""
         self.service_changes: dict[tuple[str, str], None] | None = None
         """Of which services which entries may have changed, since somebody took them last; None: nobody looks."""
+        self.has_service_fences = False
+        """Whether a service has written an entry under a fence: so each node that is registered can read it."""
         self.entry_changes = 0
         """How often one of them may have."""
         self.retired: dict[NodeName, list[int]] = {}
@@ -83,7 +85,7 @@ class Registry:
     def reset(self, tree: Tree) -> None:
         """An empty tree takes the place of the one that was read."""
         self._tree, self.network = tree, None
-        self.nodes, self.retired = {}, {}
+        self.nodes, self.retired, self.has_service_fences = {}, {}, False
         self.changes += 1
 
     def is_retired(self, name: NodeName, life: int) -> bool:
@@ -98,6 +100,7 @@ class Registry:
         if path == NETWORK_PATH:
             self.network = self.network or network_of(entry.head)
             return
+        self.has_service_fences |= entry.head.fence.holds and path.names[:2] == SERVICE_NAMES
         retired = retired_of(path)
         match path.names:
             case (None, "service", str() as service, *names) if self.service_changes is not None:

@@ -93,6 +93,31 @@ async def test_node_that_does_not_announce_it_keeps_fences_away_until_it_is_reti
         await allowed(world, "a")
 
 
+async def test_node_that_announced_it_and_is_away_keeps_no_fences_away(autojump_clock: MockClock) -> None:
+    """(docs/protocol, FENCE-8)"""
+    async with nodes("a", "b", "c") as world:
+        await trio.sleep(60)
+        await world.nodes["c"].kill()
+        await trio.sleep(300)
+        answers = ask(world.nodes["a"], key="x", value=ONE, fence=EARLY)
+        await trio.sleep(1)
+        assert not answers
+
+
+async def test_node_that_starts_again_writes_under_fences_while_another_one_is_away(autojump_clock: MockClock) -> None:
+    """(docs/protocol, FENCE-8)"""
+    async with nodes("a", "b", "c") as world:
+        await allowed(world, "a")
+        await world.converged("a", "b", "c")
+        await world.nodes["c"].kill()
+        await world.nodes["b"].kill()
+        await world.start("b", disk=world.nodes["b"].disk, services={ECHO: Echo()}, tree=TreeConfig())
+        await world.ready("b")
+        answers = ask(world.nodes["b"], key="x", value=ONE, fence=EARLY)
+        await trio.sleep(1)
+        assert not answers
+
+
 async def test_alone_nobody_has_to_announce_it(autojump_clock: MockClock) -> None:
     async with nodes("a", without="a") as world:
         await allowed(world, "a")

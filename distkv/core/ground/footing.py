@@ -72,6 +72,9 @@ class Footing(Protocol):
     def announced(self, service: str) -> AnnouncedFields:
         """What other nodes announce of a service."""
 
+    def note_announced(self) -> None:
+        """See what nodes announce of themselves; it is looked at once a second, and counts when they are gone, too."""
+
     def frames(self, service: str) -> FrameNumbers:
         """Of each origin the last frame of a service that came, or is gone."""
 

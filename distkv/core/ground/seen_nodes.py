@@ -35,6 +35,7 @@ class SeenNodes:
         """Look; whether something has changed."""
         footing = self._footing
         self.look_ms = now_ms + LOOK_MS
+        footing.note_announced()
         before = self.lives, self.alive, self.neighbours
         self.lives = footing.lives()
         self.registered = frozenset(self.lives)
