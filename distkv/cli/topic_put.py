@@ -54,10 +54,10 @@ def put_command(
 ) -> Job:
     """Put MESSAGE into TOPIC, and print which message of which producer it is.
 
-    MESSAGE is written as the VALUE of 'set'. With --id it is put once: what is not answered is kept, and the next call
-    with this ID sends it first. A call that was interrupted, or that no node answered, may be repeated: it goes on with
-    the same message. Without --id it may be stored although the command fails, and a second call puts a second message.
-    With 'distkv -q client', nothing is printed.
+    MESSAGE is written as the VALUE of 'set'. With --id it is put once: what was sent and not answered is kept, and the
+    next call with this ID sends it first. A call that was interrupted, or that no node answered, may be repeated: it
+    goes on with the same message. Without --id it may be stored although the command fails, and a second call puts a
+    second message. With 'distkv -q client', nothing is printed.
 
     A crash after the message is stored and before the command ends leaves it unanswered: repeat the command then, too.
     """

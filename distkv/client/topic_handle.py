@@ -284,9 +284,10 @@ class ConsumerHandle:
 def gone_text(counters: Mapping[str, Ranges]) -> str:
     """What a user is told of messages that were not kept."""
     count = sum(len(some) for some in counters.values())
+    what = "1 message was" if count == 1 else f"{count} messages were"
     first = [f"{producer!r} {some.to_list()}" for producer, some in list(counters.items())[:5]]
     more = ", and others" if len(counters) > len(first) else ""
-    return f"{count} messages were not kept, and never come: of {', '.join(first)}{more}"
+    return f"{what} not kept, and never will come: {', '.join(first)}{more}"
 
 
 def _shown(topic: str, message: TopicMessage) -> Message:

@@ -243,7 +243,11 @@ def execute(connection: sqlite3.Connection, query: str, values: tuple[object, ..
 # -- how a state is come by ---------------------------------------------------------------------------------------
 
 _ADVICE: Final = "bring back a copy, or delete it and begin anew"
-_NOT_OURS: Final = "this is no state of a topic's client: give another file, or its connection where a consumer is made"
+_READ_ONLY: Final = "the file may not be written: change its rights"
+_NOT_OURS: Final = (
+    "this is no state of a topic's client: move it away, or give another file, or its connection where a consumer is"
+    " made"
+)
 
 
 def open_state(path: str | os.PathLike[str], id: str) -> TopicState:
@@ -255,6 +259,8 @@ def open_state(path: str | os.PathLike[str], id: str) -> TopicState:
     where = os.fspath(path)
     if not Path(where).parent.is_dir():
         raise BadStateError(f"{where}: there is no directory {os.fspath(Path(where).parent)!r}: make it first")
+    if Path(where).exists() and not os.access(where, os.R_OK | os.W_OK, effective_ids=True):
+        raise BadStateError(f"{where}: {_READ_ONLY}")
     try:
         connection = sqlite3.connect(where, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
@@ -343,7 +349,7 @@ def _said(error: sqlite3.Error) -> str:
     if "unable to open" in text:
         return "the file cannot be opened: it is no file, or may not be written"
     if "readonly" in text:
-        return "the file may not be written: change its rights"
+        return _READ_ONLY
     if "full" in text:
         return "the disk is full: make room"
     return f"the state cannot be used ({text})"

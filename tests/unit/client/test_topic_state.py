@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -49,6 +50,14 @@ def test_file_of_another_id_is_refused(tmp_path: Path) -> None:
 def test_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadStateError, match="there is no directory"):
         open_state(tmp_path / "none" / "state", "meter")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write any file")
+def test_file_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    open_state(tmp_path / "state", "meter").close()
+    (tmp_path / "state").chmod(0o400)
+    with pytest.raises(BadStateError, match="may not be written"):
+        open_state(tmp_path / "state", "meter")
 
 
 def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
