@@ -51,24 +51,27 @@ def _list(session: CliSession, prefix: str, form: Form) -> None:
 
 @click.command("show")
 @click.argument("topic", shell_complete=suggest_topics)
+@click.option("--producers", is_flag=True, help="Also name the producers.")
 @output_option
 @click.pass_obj
-def show_command(session: CliSession, topic: str, form: str | None) -> Job:
+def show_command(session: CliSession, topic: str, producers: bool, form: str | None) -> Job:
     """Print what there is to see of TOPIC: where its copies are, what it keeps, who waits for how much.
 
     Copies with the same content have the same digest. As long as nodes are waited for, messages stay that every
     subscriber had.
     """
-    return partial(_show, session, read_topic_name(topic), _chosen(session, form))
+    return partial(_show, session, read_topic_name(topic), producers, _chosen(session, form))
 
 
-def _show(session: CliSession, topic: str, form: Form) -> None:
+def _show(session: CliSession, topic: str, producers: bool, form: Form) -> None:
     with Client(session.addresses) as client:
         shown = client.request("topic_show", {"topic": topic}, is_read=True)
+        names = list(_producers(client, topic)) if producers else []
     if form is Form.TEXT:
-        print_items([*_lines(shown), *table([WAITING, *_subscribers(shown)])], form)
+        named = ["PRODUCER", *map(word, names)] if producers else []
+        print_items([*_lines(shown), *table([WAITING, *_subscribers(shown)]), *named], form)
     else:
-        print_result(shown, form)
+        print_result({**shown, "producer_names": names} if producers else shown, form)
 
 
 @click.command("set")
@@ -145,6 +148,16 @@ def _pages(client: Client, prefix: str) -> Iterator[Mapping[str, object]]:
         after = str(items[-1].get("topic")) if items else ""
     if away:
         complain(f"these nodes do not answer, and their topics may be missing from this list: {', '.join(away)}")
+
+
+def _producers(client: Client, topic: str) -> Iterator[str]:
+    """The names of all, page by page."""
+    after: str | None = ""
+    while after is not None:
+        page = client.request("topic_show", {"topic": topic, "producers": True, "after": after}, is_read=True)
+        names = [str(name) for name in read_list(page.get("producer_names"), "producer_names")]
+        yield from names
+        after = names[-1] if names else None
 
 
 def _lines(shown: Mapping[str, object]) -> Iterator[str]:

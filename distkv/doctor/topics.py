@@ -32,6 +32,10 @@ class TopicFacts:
     """Some of those that it owns and that are on fewer nodes than they should be."""
     waits_for: tuple[str, ...] = ()
     """Nodes without whose answer it forgets nothing."""
+    backlogged: tuple[str, ...] = ()
+    """Some of those that it owns and whose subscribers have left almost as much waiting as they may."""
+    crowded: tuple[str, ...] = ()
+    """Some of those that it owns and that have almost as many producers or subscribers as they may."""
 
 
 def read(shown: Mapping[str, object]) -> TopicFacts:
@@ -41,14 +45,15 @@ def read(shown: Mapping[str, object]) -> TopicFacts:
         DecodeError: it cannot be meant.
     """
     counts = {name: read_int(shown, name) for name in ("topics", "owned", "messages") if name in shown}
-    few, waits = (tuple(map(str, read_list(shown.get(name, []), name))) for name in ("few_copies", "waits_for"))
-    return TopicFacts(**counts, few_copies=few, waits_for=waits)
+    lists = ("few_copies", "waits_for", "backlogged", "crowded")
+    few, waits, backlogged, crowded = (tuple(map(str, read_list(shown.get(name, []), name))) for name in lists)
+    return TopicFacts(**counts, few_copies=few, waits_for=waits, backlogged=backlogged, crowded=crowded)
 
 
 def check(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether each topic is on as many nodes as it should be, and what is done with can be forgotten."""
     found = {node.name: facts for node in nodes if isinstance(facts := node.services.get(TOPICS), TopicFacts)}
-    complaints = [*_few_copies(found), *_waits(found)]
+    complaints = [*_few_copies(found), *_waits(found), *_limits(found)]
     yield from complaints
     owned = sum(facts.owned for facts in found.values())
     if owned and not complaints:
@@ -70,6 +75,18 @@ def _waits(found: Mapping[str, TopicFacts]) -> Iterator[Finding]:
         says = f"messages are kept until these nodes are heard again: {listed(waiting)}"
         do = "start them again; one that is gone for good: 'distkv client node retire NODE'"
         yield Finding(TOPICS, Level.WARN, says, do)
+
+
+def _limits(found: Mapping[str, TopicFacts]) -> Iterator[Finding]:
+    for name, facts in found.items():
+        if facts.backlogged:
+            says = f"subscribers of topics that {name} owns have left almost as much waiting as they may"
+            do = "'distkv client topic show TOPIC' says who: start that, or 'topic drop TOPIC --subscriber NAME'"
+            yield Finding(TOPICS, Level.WARN, f"{says}: {', '.join(facts.backlogged)}", do)
+        if facts.crowded:
+            says = f"topics that {name} owns have almost as many producers or subscribers as limits allow"
+            do = "drop those that never come back: 'topic show TOPIC --producers' has their names; or raise the limit"
+            yield Finding(TOPICS, Level.WARN, f"{says}: {', '.join(facts.crowded)}", do)
 
 
 CHECKUP: Final = Checkup(TOPICS, read, check)

@@ -32,6 +32,7 @@ DIGEST_BYTES_MAX: Final = 32
 Copies: TypeAlias = Annotated[int, Bounds(ge=0, le=COPIES_MAX)]
 """On how many nodes something is."""
 Digest: TypeAlias = Annotated[bytes, Bounds(max_length=DIGEST_BYTES_MAX)]
+ProducerNames: TypeAlias = Annotated[tuple[Name, ...], Bounds(max_length=PAGE_MAX)]
 Nodes: TypeAlias = Annotated[tuple[Node, ...], Bounds(max_length=NODES_MAX)]
 
 
@@ -121,9 +122,11 @@ class TopicShown(Declared, ServiceReply, array_like=True, tag=4):
     producers: Number
     waits_for: Nodes = ()
     """Who has to say that it has no more of the topic, before messages that all had are forgotten."""
+    producer_names: ProducerNames | None = None
+    """The first ones behind a name; None: they were not asked for."""
 
     def __post_init__(self) -> None:
-        check_names(self.topic)
+        check_names(self.topic, *(self.producer_names or ()))
 
 
 class TopicItem(Declared, array_like=True):
@@ -202,9 +205,10 @@ def _shown_fields(shown: TopicShown) -> dict[str, object]:
         {"subscriber": one.subscriber, "left": one.left} | ({} if one.oldest is None else {"oldest": one.oldest})
         for one in shown.subscribers
     ]
+    names = {} if shown.producer_names is None else {"producer_names": [*shown.producer_names]}
     return {
         "topic": shown.topic, "owner": shown.owner, "followers": [*shown.followers], "copies": shown.copies,
         "messages": shown.messages, "bytes": shown.bytes, "kept": shown.kept, "digest": shown.digest.hex(),
         "min_replicas": shown.min_replicas, "keep_s": shown.keep_s, "keep_bytes": shown.keep_bytes,
-        "subscribers": subscribers, "producers": shown.producers, "waits_for": [*shown.waits_for],
+        "subscribers": subscribers, "producers": shown.producers, "waits_for": [*shown.waits_for], **names,
     }  # fmt: skip

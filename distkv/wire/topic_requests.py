@@ -44,7 +44,7 @@ from distkv.wire.topic_fields import (
 from distkv.wire.values import canonical, pack_value
 
 PAGE_MAX: Final = 1000
-"""The most items of one `topic_list`, and the most messages of one `topic_get`."""
+"""The most items of one `topic_list`, messages of one `topic_get`, and producers of one `topic_show`."""
 DONE_MAX: Final = 10_000
 """How many messages one `topic_get` may say are done."""
 COPIES_MAX: Final = 7
@@ -109,6 +109,10 @@ class TopicGet(ServiceRequest):
 class TopicShow(ServiceRequest):
     seq: int
     topic: str
+    producers: bool = False
+    """Whether producers are named."""
+    after: str = ""
+    """Only those behind this name."""
 
 
 @lean_value
@@ -237,7 +241,7 @@ TOPIC_ROWS: Final[tuple[AnyRow[TopicRequest], ...]] = (
         "topic": _NAME, "subscriber": _NAME, "done": FieldKind(_read_done, lambda done: [[*one] for one in done]),
         "limit": whole_number(PAGE_MAX, 1), "wait": WAIT,
     }, _LATER),
-    declared("topic_show", TopicShow, {"topic": _NAME}, _LATER),
+    declared("topic_show", TopicShow, {"topic": _NAME, "producers": FLAG, "after": _BEGINNING}, _LATER),
     declared("topic_list", TopicList, {
         "prefix": _BEGINNING, "limit": whole_number(PAGE_MAX, 1), "after": _BEGINNING,
     }, _LATER),

@@ -265,6 +265,32 @@ async def test_state_shows_how_much_there_is(autojump_clock: MockClock) -> None:
         assert (shown["topics"], shown["owned"], shown["messages"], shown["few_copies"]) == (1, 1, 2, [])
 
 
+async def test_state_names_topics_whose_subscribers_left_too_much_waiting(autojump_clock: MockClock) -> None:
+    async with topic_node(TopicSettings(backlog_bytes=2048)) as node, node.client() as client:
+        await client.ask("topic_subscribe", **READER)
+        await put(client, 1)
+        assert (await client.ask("get_state"))["topics"]["backlogged"] == []
+        assert (await put(client, *range(2, 8)))[-1]["code"] == "backlog"
+        assert (await client.ask("get_state"))["topics"]["backlogged"] == ["log"]
+
+
+async def test_state_names_topics_with_as_many_producers_as_they_may_have(autojump_clock: MockClock) -> None:
+    async with topic_node(TopicSettings(producers_max=2)) as node, node.client() as client:
+        await put(client, 1)
+        assert (await client.ask("get_state"))["topics"]["crowded"] == []
+        await put(client, 1, producer="q")
+        assert (await client.ask("get_state"))["topics"]["crowded"] == ["log"]
+        assert (await put(client, 1, producer="r"))[0]["code"] == "too_large"
+
+
+async def test_producers_are_named_by_name_behind_one(autojump_clock: MockClock) -> None:
+    async with topic_node() as node, node.client() as client:
+        for name in ("q", "p", "r"):
+            await put(client, 1, producer=name)
+        shown = await client.ask("topic_show", **LOG, producers=True, after="p")
+        assert (shown["producers"], shown["producer_names"]) == (3, ["q", "r"])
+
+
 async def test_put_is_refused_while_fewer_nodes_are_there_than_the_topic_wants(autojump_clock: MockClock) -> None:
     async with topic_node() as node, node.client() as client:
         await client.ask("topic_subscribe", **READER)

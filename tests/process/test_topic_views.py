@@ -57,6 +57,12 @@ def test_show_names_who_waits_for_how_much(solo: Server) -> None:
     assert [line.split()[:2] for line in text.splitlines()[-2:]] == [["SUBSCRIBER", "WAITING"], ["s", "3"]]
 
 
+def test_show_names_producers_when_it_is_asked_to(solo: Server) -> None:
+    fill(solo, "named", 1)
+    assert solo.run("topic", "show", "named", "--producers").text.splitlines()[-2:] == ["PRODUCER", "p"]
+    assert "PRODUCER" not in solo.run("topic", "show", "named").text.splitlines()
+
+
 def test_show_of_no_topic_ends_with_3(solo: Server) -> None:
     ran = solo.run("topic", "show", "absent")
     assert (ran.code, ran.err.count("\n")) == (3, 1)

@@ -324,7 +324,7 @@ topic_request_kinds: list[st.SearchStrategy[TopicRequest]] = [
         st.integers(1, 1000),
         st.floats(0, 3600),
     ),
-    st.builds(TopicShow, seqs, topic_names),
+    st.builds(TopicShow, seqs, topic_names, st.booleans(), st.just("") | topic_names),
     st.builds(TopicList, seqs, st.just("") | topic_names, st.integers(1, 1000), st.just("") | topic_names),
     st.builds(TopicSet, seqs, topic_names, st.integers(1, 7), st.none() | st.floats(0, 1e10), st.none() | counts),
     st.builds(TopicDrop, seqs, topic_names, st.none() | topic_names, st.none(), st.booleans()),

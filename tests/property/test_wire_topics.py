@@ -59,6 +59,7 @@ replies: st.SearchStrategy[NodeReply] = st.one_of(
     st.builds(
         TopicShown, topic_names, node_names, nodes, copies, numbers, numbers, numbers, st.binary(max_size=32),
         copies, st.floats(0, 1e10), numbers, st.lists(subscribers, max_size=3).map(tuple), numbers, nodes,
+        st.none() | st.lists(topic_names, max_size=3).map(tuple),
     ),
     st.builds(
         TopicsListed,

@@ -71,7 +71,7 @@ class TopicNode:
         self._own: Final = OwnProducer(ground.me, ground.slots, settings.topics_max, rng)
         self._routing: Final = Routing(self, ground.me, 3 * settings.lease_ms + PATIENCE_MS)
         self._serving: Final = Serving(settings, copies.topics, self.owners, self.leases, self.forgetting)
-        self._showing: Final = Showing(copies, self.owners, self.forgetting)
+        self._showing: Final = Showing(settings, copies, self.owners, self.forgetting)
         self._owned = set[str]()
         """The topics that this node owned after the last step."""
         self._touched = set[str]()

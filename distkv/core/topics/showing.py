@@ -7,26 +7,32 @@ Invariant: showing changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from heapq import nsmallest
 from typing import Final
 
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.asked import TopicAsked, answer
+from distkv.core.topics.copy_state import MESSAGE_BYTES
 from distkv.core.topics.forgetting import Forgetting
 from distkv.core.topics.local_copies import LocalCopies
 from distkv.core.topics.owning import Owners
+from distkv.core.topics.settings import TopicSettings
 from distkv.errors import NotFoundError, RequestError
 from distkv.wire.topic_replies import ShownSubscriber, TopicDone, TopicItem, TopicShown
-from distkv.wire.topic_requests import TopicDrop, TopicSet, TopicShow
+from distkv.wire.topic_requests import PAGE_MAX, TopicDrop, TopicSet, TopicShow
 
 SHOWN_MAX: Final = 10
 """So many names the statistics give of each kind."""
+ALMOST: Final = 15 / 16
+"""From this part of a limit on people are told."""
 
 
 class Showing:
     """Of one node."""
 
-    def __init__(self, copies: LocalCopies, owners: Owners, forgetting: Forgetting) -> None:
+    def __init__(self, settings: TopicSettings, copies: LocalCopies, owners: Owners, forgetting: Forgetting) -> None:
+        self._settings: Final = settings
         self._copies: Final = copies
         self._owners: Final = owners
         self._copying: Final = copies.copying
@@ -39,7 +45,7 @@ class Showing:
             if self._owners.view(request.topic) is None:
                 raise NotFoundError(f"there is no topic {request.topic!r}")
             if isinstance(request, TopicShow):
-                answer(turn, asked, self._shown(request.topic))
+                answer(turn, asked, self._shown(request))
                 return
             if isinstance(request, TopicSet):
                 self._owners.set_settings(turn, request)
@@ -72,11 +78,27 @@ class Showing:
             "few_copies": few[:SHOWN_MAX],
             "waits_for": sorted(waits_for)[:SHOWN_MAX],
             "unnamed": self._forgetting.orphans()[:SHOWN_MAX],
+            "backlogged": [name for name in owned if self._is_backlogged(name)][:SHOWN_MAX],
+            "crowded": [name for name in owned if self._is_crowded(name)][:SHOWN_MAX],
         }
 
     # -- inside
 
-    def _shown(self, name: str) -> TopicShown:
+    def _is_backlogged(self, name: str) -> bool:
+        """Whether subscribers have left almost as much waiting as they may."""
+        topic, most = self._copies.current(name), self._settings.backlog_bytes * ALMOST - MESSAGE_BYTES
+        return topic is not None and topic.held_bytes >= most and topic.size_owed() >= most
+
+    def _is_crowded(self, name: str) -> bool:
+        """Whether it has almost as many producers or subscribers as it may."""
+        topic, settings = self._copies.current(name), self._settings
+        return topic is not None and (
+            len(topic.producers()) >= settings.producers_max * ALMOST
+            or len(topic.subscribers()) >= settings.subscribers_max * ALMOST
+        )
+
+    def _shown(self, request: TopicShow) -> TopicShown:
+        name = request.topic
         view, topic = self._owners.view(name), self._copies.current(name)
         if view is None or view.owner is None or topic is None:
             raise NotFoundError(f"there is no topic {name!r}")
@@ -97,8 +119,9 @@ class Showing:
             view.keep_s,
             view.keep_bytes,
             tuple(subscribers),
-            topic.producer_count(),
+            len(topic.producers()),
             tuple(sorted(self._forgetting.waits_for(name))),
+            _names(topic.producers(), request.after) if request.producers else None,
         )
 
     def _drop(self, turn: ServiceTurn, request: TopicDrop) -> None:
@@ -111,3 +134,8 @@ class Showing:
             raise NotFoundError(f"the topic {request.topic!r} knows no subscriber {request.subscriber!r}")
         elif request.producer is not None and not topic.drop_producer(request.producer):
             raise NotFoundError(f"the topic {request.topic!r} knows no producer {request.producer!r}")
+
+
+def _names(names: Collection[str], after: str) -> tuple[str, ...]:
+    """The first ones behind this one."""
+    return tuple(nsmallest(PAGE_MAX, (name for name in names if name > after)))

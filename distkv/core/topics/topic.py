@@ -8,7 +8,7 @@ subscription; each producer's in the order of counters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -289,8 +289,8 @@ class Topic:
         """Who is subscribed, in order."""
         return sorted(name for name, one in self.copy.subscribers.items() if one.is_subscribed)
 
-    def producer_count(self) -> int:
-        return len(self.copy.producers)
+    def producers(self) -> Collection[str]:
+        return self.copy.producers.keys()
 
     def take_here(self, subscriber: str, now_ms: int) -> None:
         """Its subscription was taken on this node while this copy lacked what others have. It is in no join."""

@@ -25,7 +25,8 @@ def test_state_without_topics_is_one_of_none() -> None:
 
 def test_state_is_read() -> None:
     shown = {"topics": 3, "owned": 2, "messages": 7, "bytes": 900, "few_copies": ["log"], "waits_for": ["c"]}
-    assert topics.read(shown) == TopicFacts(3, 2, 7, ("log",), ("c",))
+    shown |= {"backlogged": ["bills"], "crowded": ["news"]}
+    assert topics.read(shown) == TopicFacts(3, 2, 7, ("log",), ("c",), ("bills",), ("news",))
 
 
 @pytest.mark.parametrize("shown", [{"topics": "3"}, {"owned": -1}, {"messages": None}, {"few_copies": 1}])
@@ -47,6 +48,13 @@ def test_topics_with_too_few_copies_are_named() -> None:
     found = [*topics.check([keeping(A, TopicFacts(2, 2, 5, few_copies=("bills", "log")))])]
     assert judged(found) == [("topics", WARN)]
     assert "bills, log" in said(found)
+
+
+def test_topics_near_a_limit_are_named_with_what_to_do() -> None:
+    found = [*topics.check([keeping(A, TopicFacts(2, 2, 5, backlogged=("bills",), crowded=("log",)))])]
+    assert judged(found) == [("topics", WARN), ("topics", WARN)]
+    assert "as they may: bills" in said(found)
+    assert "as limits allow: log" in said(found)
 
 
 def test_node_that_several_wait_for_is_named_once() -> None:

@@ -256,6 +256,12 @@ def test_client_is_answered_with_these_fields(reply: TopicReply, fields: dict[st
     assert packing.unpack(packing.pack_map(*reply_fields(reply))) == fields
 
 
+def test_producers_are_named_where_they_were_asked_for() -> None:
+    fields, _ = reply_fields(TopicShown("log", "a", (), 1, 0, 0, 0, b"", 1, 0.0, 0, (), 2, (), ("p", "q")))
+    assert fields["producer_names"] == ["p", "q"]
+    assert "producer_names" not in reply_fields(SHOWN)[0]
+
+
 def test_what_is_shown_of_a_topic_has_its_subscribers_and_its_digest_as_text() -> None:
     fields, _ = reply_fields(SHOWN)
     assert fields["digest"] == "01ff"
