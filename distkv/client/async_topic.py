@@ -31,6 +31,7 @@ from distkv.client.topic_handle import (
     WhenGone,
     check_limit,
     check_wait,
+    keep_or_close,
 )
 from distkv.client.topic_questions import PutQuestion, consumer_question
 from distkv.client.topic_state import TopicState
@@ -47,7 +48,7 @@ class AsyncProducer:
 
     def __init__(self, connection: AsyncConnection, state: TopicState) -> None:
         self._connection: Final = connection
-        self._puts: Final = TopicPuts(state)
+        self._puts: Final = TopicPuts(keep_or_close(connection, state))
         self._changed = anyio.Event()
         self._failure: DistkvError | None = None
         self._is_closed = False
@@ -193,7 +194,7 @@ class AsyncConsumer(ConsumerHandle):
         *,
         subscribes: bool,
     ) -> None:
-        super().__init__(topic, state, when_gone, subscribes=subscribes)
+        super().__init__(topic, keep_or_close(connection, state), when_gone, subscribes=subscribes)
         self._connection: Final = connection
         self._turn: Final = anyio.Lock()
         self._asking = anyio.CancelScope()

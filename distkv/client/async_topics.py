@@ -36,10 +36,10 @@ class AsyncTopicMethods(ClientPart[AsyncConnection]):
             UnreachableError: the client is closed.
         """
         from distkv.client.async_topic import AsyncProducer  # few clients use topics
-        from distkv.client.topic_handle import as_producer_id, state_at
+        from distkv.client.topic_handle import as_producer_id, producer_state
 
         self._connection.check_here()
-        return AsyncProducer(self._connection, state_at(state, as_producer_id(id)))
+        return AsyncProducer(self._connection, producer_state(state, as_producer_id(id)))
 
     def consumer(
         self,
@@ -67,9 +67,10 @@ class AsyncTopicMethods(ClientPart[AsyncConnection]):
             UnreachableError: the client is closed.
         """
         from distkv.client.async_topic import AsyncConsumer  # few clients use topics
-        from distkv.client.topic_handle import as_topic_name, check_consumer, state_at
+        from distkv.client.topic_handle import as_topic_name, check_consumer, consumer_state
 
         self._connection.check_here()
         check_consumer(subscribes, when_gone)
         names = as_topic_name("the topic", topic), as_topic_name("the id of the consumer", id)
-        return AsyncConsumer(self._connection, names[0], state_at(state, names[1]), when_gone, subscribes=subscribes)
+        kept = consumer_state(state, names[1])
+        return AsyncConsumer(self._connection, names[0], kept, when_gone, subscribes=subscribes)

@@ -28,6 +28,7 @@ from distkv.client.topic_handle import (
     WhenGone,
     check_limit,
     check_wait,
+    keep_or_close,
 )
 from distkv.client.topic_questions import PutQuestion, consumer_question
 from distkv.client.topic_state import BadStateError, TopicState
@@ -43,7 +44,7 @@ class Producer:
 
     def __init__(self, connection: SharedConnection, state: TopicState) -> None:
         self._connection: Final = connection
-        self._state: Final = state
+        self._state: Final = keep_or_close(connection, state)
         self._puts = TopicPuts(state)
         self._turn: Final = threading.Lock()
 
@@ -160,7 +161,7 @@ class Consumer(ConsumerHandle):
         *,
         subscribes: bool,
     ) -> None:
-        super().__init__(topic, state, when_gone, subscribes=subscribes)
+        super().__init__(topic, keep_or_close(connection, state), when_gone, subscribes=subscribes)
         self._connection: Final = connection
 
     def __iter__(self) -> Iterator[Message]:

@@ -37,9 +37,9 @@ class TopicMethods(ClientPart[SharedConnection]):
             UnreachableError: the client is closed.
         """
         from distkv.client.blocking_topic import Producer  # few clients use topics
-        from distkv.client.topic_handle import as_producer_id, state_at
+        from distkv.client.topic_handle import as_producer_id, producer_state
 
-        return Producer(self._connection, state_at(state, as_producer_id(id)))
+        return Producer(self._connection, producer_state(state, as_producer_id(id)))
 
     def consumer(
         self,
@@ -67,10 +67,11 @@ class TopicMethods(ClientPart[SharedConnection]):
             UnreachableError: the client is closed.
         """
         from distkv.client.blocking_topic import Consumer  # few clients use topics
-        from distkv.client.topic_handle import as_topic_name, check_consumer, state_at
+        from distkv.client.topic_handle import as_topic_name, check_consumer, consumer_state
 
         check_consumer(subscribes, when_gone)
         names = as_topic_name("the topic", topic), as_topic_name("the id of the consumer", id)
-        return Consumer(self._connection, names[0], state_at(state, names[1]), when_gone, subscribes=subscribes)
+        kept = consumer_state(state, names[1])
+        return Consumer(self._connection, names[0], kept, when_gone, subscribes=subscribes)
 
     # -- end generated

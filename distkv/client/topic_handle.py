@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from sqlite3 import Connection
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Protocol, TypeAlias, assert_never
 
 from distkv.client import failures
 from distkv.client.arguments import as_seconds, check_callback, check_flag, shown
@@ -115,11 +115,41 @@ def check_limit(limit: object) -> int:
     return limit
 
 
-def state_at(state: StatePlace, id: str) -> TopicState:
-    """The state of an id, at the place that the user says; raises as `topic_state`."""
-    if state is None:
-        return passing_state(id)
-    return adopted_state(state, id) if isinstance(state, Connection) else open_state(state, id)
+def producer_state(state: object, id: str) -> TopicState:
+    """The state of a producer, in a file or nowhere; raises as `topic_state`, and RequestError: it is neither."""
+    return passing_state(id) if state is None else open_state(_as_file(state, "the name of a file"), id)
+
+
+def consumer_state(state: object, id: str) -> TopicState:
+    """That of a consumer, which may also be in a database of the user's."""
+    if isinstance(state, Connection):
+        return adopted_state(state, id)
+    return passing_state(id) if state is None else open_state(_as_file(state, "the name of a file, or a database"), id)
+
+
+class ClosableConnection(Protocol):
+    """Of a client."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+def keep_or_close(connection: ClosableConnection, state: TopicState) -> TopicState:
+    """A state for the use with a client. Raises UnreachableError when the client is closed, and gives up the state."""
+    if connection.is_closed:
+        state.close()
+        raise failures.ended(connection.name)
+    return state
+
+
+def _as_file(state: object, right: str) -> str:
+    found = os.fspath(state) if isinstance(state, str | os.PathLike) else None
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise RequestError(f"state is {shown(state)}: give {right}")
+    return found
 
 
 # -- a producer ---------------------------------------------------------------------------------------------------
@@ -217,6 +247,8 @@ class ConsumerHandle:
                 the block, or was ended in it.
             BadStateError: the state cannot be written; or another consumer with its id began after this one.
         """
+        if not isinstance(message, Message):
+            raise RequestError(f"the message is {shown(message)}: give one that this consumer has handed out")
         place = (message.producer, message.counter)
         if message.topic != self.topic or not self._half.is_handed(*place):
             raise RequestError(f"message {message.counter} of {message.producer!r} is done, or not of this consumer")

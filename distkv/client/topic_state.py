@@ -262,7 +262,7 @@ def open_state(path: str | os.PathLike[str], id: str) -> TopicState:
     if Path(where).exists() and not os.access(where, os.R_OK | os.W_OK, effective_ids=True):
         raise BadStateError(f"{where}: {_READ_ONLY}")
     try:
-        connection = sqlite3.connect(where, timeout=0, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(os.path.abspath(where), timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise BadStateError(f"{where}: {_said(error)}") from None
     state = TopicState(connection, id, where, is_ours=True)

@@ -32,6 +32,12 @@ def test_what_was_written_is_there_again(tmp_path: Path) -> None:
     state.close()
 
 
+def test_file_is_a_file_whatever_its_name_means_to_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_state(":memory:", "meter").close()
+    assert (tmp_path / ":memory:").exists()
+
+
 def test_second_user_of_a_file_is_refused(tmp_path: Path) -> None:
     state = open_state(tmp_path / "state", "meter")
     with pytest.raises(BadStateError, match="in use"):

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -20,7 +22,7 @@ import pytest
 
 from distkv.client.async_client import open_client
 from distkv.client.blocking import connect
-from distkv.errors import DistkvError, NotFoundError, UnreachableError
+from distkv.errors import DistkvError, NotFoundError, RequestError, UnreachableError
 from distkv.wire.replies import encode_error, encode_reply
 from distkv.wire.topic_requests import TopicGet, TopicPut, TopicSubscribe
 from tests.unit.client.answering_server import AnsweringServer, open_answering
@@ -202,6 +204,35 @@ def test_task_that_waits_for_a_message_hears_that_the_consumer_is_closed(loop: s
 
 
 # -- what is closed -----------------------------------------------------------------------------------------------
+
+
+def test_closed_client_makes_none_and_locks_no_state(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    with open_answering(FakeNode(nothing).answer) as server:
+        client = connect([server.host])
+        client.close()
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match="is closed: connect anew"):
+                client.producer("p", state=file)
+            with pytest.raises(UnreachableError, match="is closed: connect anew"):
+                client.consumer("log", id="p", state=file)
+
+
+@pytest.mark.parametrize("state", [5, b"x", "", "a\0b"])
+def test_state_that_is_no_file_is_refused(state: Any) -> None:
+    with open_answering(FakeNode(nothing).answer) as server, connect([server.host]) as client:
+        with pytest.raises(RequestError, match=r"^state is .*: give the name of a file$"):
+            client.producer("p", state=state)
+        with pytest.raises(RequestError, match=r"^state is .*: give the name of a file, or a database$"):
+            client.consumer("log", id="p", state=state)
+
+
+def test_done_of_what_is_no_message_is_refused() -> None:
+    nobody: Any = None
+    with open_answering(FakeNode(nothing).answer) as server, connect([server.host]) as client:
+        consumer = client.consumer("log", id="s")
+        with pytest.raises(RequestError, match=r"^the message is None: give one"), consumer.done(nobody):
+            pass
 
 
 def test_closed_producer_and_consumer_say_so() -> None:
