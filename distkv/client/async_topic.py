@@ -25,6 +25,7 @@ from distkv.client.side_tasks import side_tasks
 from distkv.client.topic_handle import (
     BATCH,
     ConsumerHandle,
+    Failing,
     Message,
     PutDone,
     TopicPuts,
@@ -35,7 +36,7 @@ from distkv.client.topic_handle import (
 )
 from distkv.client.topic_questions import PutQuestion, consumer_question
 from distkv.client.topic_state import TopicState
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import DistkvError
 from distkv.wire.topic_replies import TopicReply
 from distkv.wire.topic_requests import TopicPut
 
@@ -300,7 +301,7 @@ class AsyncConsumer(ConsumerHandle):
             raise self._over()
 
     async def _drive_on(self) -> None:
-        deadline = self._connection.now() + self._connection.reply_s
+        failing = Failing(self._connection.reply_s)
         while self._half.is_busy:
             if self._connection.is_closed:
                 raise failures.ended(self._connection.name)
@@ -308,8 +309,8 @@ class AsyncConsumer(ConsumerHandle):
                 result = await self._answer(request)
                 self._answered(call, result)
                 if not isinstance(result, DistkvError):
-                    deadline = self._connection.now() + self._connection.reply_s
-                elif isinstance(result, UnreachableError) or self._connection.now() >= deadline:
+                    failing.answered()
+                elif failing.refused(result, self._connection.now()):
                     raise result
                 break
             else:

@@ -22,6 +22,7 @@ from distkv.client.questions import Question
 from distkv.client.topic_handle import (
     BATCH,
     ConsumerHandle,
+    Failing,
     Message,
     PutDone,
     TopicPuts,
@@ -246,7 +247,7 @@ class Consumer(ConsumerHandle):
 
     def _drive(self) -> None:
         """Ask until what is wanted is there; raises what kept it from that for `reply_s`."""
-        deadline = time.monotonic() + self._connection.reply_s
+        failing = Failing(self._connection.reply_s)
         while self._half.is_busy:
             if self._connection.is_closed:
                 self._state.close()
@@ -256,8 +257,8 @@ class Consumer(ConsumerHandle):
                 result = _asked(self._connection, consumer_question(request))
                 self._answered(call, result)
                 if not isinstance(result, DistkvError):
-                    deadline = time.monotonic() + self._connection.reply_s
-                elif isinstance(result, UnreachableError) or time.monotonic() >= deadline:
+                    failing.answered()
+                elif failing.refused(result, time.monotonic()):
                     raise result
             if not questions:
                 _pause(self._connection, self._half.wake_ms())

@@ -23,7 +23,7 @@ from distkv.client.boot_clock import boot_ms
 from distkv.client.consuming import ConsumerRequest, Consuming, MessagesGone, SubscriptionEnded
 from distkv.client.producing import Producing, PutAnswered, PutOpen, PutRefused, StreamRenamed
 from distkv.client.topic_state import TopicState, adopted_state, open_state, passing_state
-from distkv.errors import BadValueError, DistkvError, RequestError, UnknownOutcomeError
+from distkv.errors import BadValueError, DistkvError, RequestError, UnknownOutcomeError, UnreachableError
 from distkv.model.lean import lean_value
 from distkv.model.ranges import Ranges
 from distkv.wire.row import WAIT_S_MAX
@@ -216,6 +216,24 @@ def _unanswered(news: PutOpen) -> UnknownOutcomeError:
 
 
 # -- a consumer ---------------------------------------------------------------------------------------------------
+
+
+class Failing:
+    """For how long nothing but errors came."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s: Final = patience_s
+        self._until_s: float | None = None
+
+    def answered(self) -> None:
+        """Something else came."""
+        self._until_s = None
+
+    def refused(self, error: DistkvError, now_s: float) -> bool:
+        """An error came; whether it is time to give up. A connection that is lost was tried for long enough."""
+        if self._until_s is None:
+            self._until_s = now_s + self._patience_s
+        return isinstance(error, UnreachableError) or now_s >= self._until_s
 
 
 class ConsumerHandle:

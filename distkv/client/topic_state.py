@@ -341,7 +341,10 @@ def _said(error: sqlite3.Error) -> str:
     """One line for what SQLite says."""
     text = str(error).lower()
     if "locked" in text or "busy" in text:
-        return "the state is in use by another process: end that one, or give this one another id"
+        return (
+            "the state is in use by another process, or another producer or consumer: end that one, or give this one"
+            " another id and another file"
+        )
     if "not a database" in text:
         return _NOT_OURS
     if "malformed" in text or "corrupt" in text:

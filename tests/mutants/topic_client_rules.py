@@ -138,6 +138,14 @@ TOPIC_CLIENT_RULES = (
         "tests/unit/client/test_topics.py",
     ),
     broken(
+        "errors-count-from-the-last-answer",
+        "errors are borne for the patience from the first one on",
+        "client/topic_handle.py",
+        "        self._until_s: float | None = None\n\n    def answered(self) -> None:\n",
+        "        self._until_s: float | None = 0.0\n\n    def answered(self) -> None:\n",
+        "tests/unit/client/test_topics.py",
+    ),
+    broken(
         "older-consumer-writes-on",
         "in a user's own database the consumer that began last is the one that writes",
         "client/topic_state.py",

@@ -22,7 +22,8 @@ import pytest
 
 from distkv.client.async_client import open_client
 from distkv.client.blocking import connect
-from distkv.errors import DistkvError, NotFoundError, RequestError, UnreachableError
+from distkv.client.topic_handle import Failing
+from distkv.errors import DistkvError, NotFoundError, NotReadyError, RequestError, UnreachableError
 from distkv.wire.replies import encode_error, encode_reply
 from distkv.wire.topic_requests import TopicGet, TopicPut, TopicSubscribe
 from tests.unit.client.answering_server import AnsweringServer, open_answering
@@ -109,6 +110,18 @@ def test_each_receive_says_that_it_is_not_subscribed_any_more(shell: str) -> Non
     with open_answering(node.answer) as server:
         found = received(shell, server, 0.0, 1.0, 1.0)
     assert [str(one) for one in found] == ["None", str(ended), str(ended)]
+
+
+def test_errors_are_borne_for_the_patience_from_the_first_one_on() -> None:
+    """However long it was that nothing came before."""
+    failing, error = Failing(3.0), NotReadyError("it starts")
+    assert [failing.refused(error, now_s) for now_s in (1000.0, 1002.0, 1003.0)] == [False, False, True]
+    failing.answered()
+    assert not failing.refused(error, 2000.0)
+
+
+def test_lost_connection_is_borne_no_longer() -> None:
+    assert Failing(3.0).refused(UnreachableError("no node answers"), 1000.0)
 
 
 # -- the end of a consumer ----------------------------------------------------------------------------------------
