@@ -184,6 +184,11 @@ class Driver:
         """Wait for this before anything is given away that the last step changed."""
         return self.committer.appended
 
+    @property
+    def durable(self) -> int:
+        """How many records are durable."""
+        return self.committer.durable
+
     def lsn_behind(self, position: int) -> int:
         """Where in the log the first record behind the first `position` stands; without an archive, just that."""
         return position if self.settler is None else self.settler.first_lsn + position

@@ -9,7 +9,6 @@ may have to void what it holds, and download (docs/protocol, LIFE-8).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, assert_never
 
@@ -19,7 +18,6 @@ from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError
 from distkv.model.event import NodeName, Tick
-from distkv.model.tree import Tree
 from distkv.services.parts import foreign_error, is_foreign
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
@@ -129,10 +127,8 @@ class OpenFollow:
                 driver.counters["follow_foreign"] += 1
                 await self._send(encode_error(request.seq, foreign_error(driver.replica)))
                 return
-            node, followers = _StreamingNode(driver), driver.hub.followers
-            streaming = self._streaming = Streaming(
-                node, followers, request, self._send_nowait, self._told_events
-            )
+            followers = driver.hub.followers
+            streaming = self._streaming = Streaming(driver, followers, request, self._send_nowait, self._told_events)
             async with trio.open_nursery() as nursery:
                 if request.node is not None and driver.replica.name in request.nodes:
                     nursery.start_soon(self._see_node, request.node)
@@ -193,19 +189,3 @@ class OpenFollow:
         if is_sent:
             self._sent_at = trio.current_time()
         return is_sent
-
-
-class _StreamingNode:
-    """The node of a follow."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver: Final = driver
-        self.counters: Final[Counter[str]] = driver.counters
-
-    @property
-    def tree(self) -> Tree:
-        return self._driver.replica.tree
-
-    @property
-    def position(self) -> int:
-        return self._driver.position

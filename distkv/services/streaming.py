@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, Protocol, TypeAlias
 
+from distkv.core.replica import Replica
 from distkv.engine.followers import Follower, Followers, HeldBatch, HeldItem
 from distkv.engine.shared_queue import BATCH_BYTES
 from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
-from distkv.model.tree import Tree
 from distkv.services.telling import Durable, Send, SendNowait, Wait
 from distkv.wire.following import ITEM_EVENTS_MAX, encode_alive, encode_known, encode_records
 from distkv.wire.message import EventRecord
@@ -34,7 +34,7 @@ class FollowedNode(Protocol):
     """What a follow has to know of its node."""
 
     @property
-    def tree(self) -> Tree:
+    def replica(self) -> Replica:
         """As it is now, durable or not."""
 
     @property
@@ -118,7 +118,7 @@ class Streaming:
             for held, end in self._windows(node):
                 records, size = [], 0
                 present = Ranges()
-                for event in self._node.tree.present({node: held}):
+                for event in self._node.replica.tree.present({node: held}):
                     record = encode_record(EventRecord(event, arrived=0.0))
                     records.append(record)
                     size += len(record)
@@ -142,7 +142,7 @@ class Streaming:
 
     def _windows(self, node: NodeName) -> Iterator[tuple[Ranges, int]]:
         """What is held of a node above the tick that was told, from the first such on, and where that ends."""
-        for book in self._node.tree.ledger.books(node):
+        for book in self._node.replica.tree.ledger.books(node):
             begin = max(book.first, self._told[node] + 1)
             while begin <= book.last:
                 end = min(begin + WINDOW_TICKS, book.last + 1)

@@ -18,13 +18,12 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from distkv.core.losses import Losses
+from distkv.core.replica import Replica
 from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedItem, SharedMissed
 from distkv.engine.missed import MISSED_KEY
 from distkv.model.index import Place, place_of
 from distkv.model.path import Path
 from distkv.model.tick_ranges import count_by_node
-from distkv.model.tree import Tree
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.hidden import is_hidden
 from distkv.wire.message import EventRecord, KnownRecord
@@ -52,12 +51,8 @@ class WatchedNode(Protocol):
     """What a watch has to know of its node."""
 
     @property
-    def tree(self) -> Tree:
+    def replica(self) -> Replica:
         """As it is now, durable or not."""
-
-    @property
-    def losses(self) -> Losses:
-        """Paths whose values its disk lost."""
 
     @property
     def position(self) -> int:
@@ -71,8 +66,8 @@ class WatchedNode(Protocol):
     def counters(self) -> Counter[str]:
         """What people are told happened how often."""
 
-    def token(self, position: int) -> Token:
-        """From behind the first `position` records on."""
+    def lsn_behind(self, position: int) -> int:
+        """Where in the log the first record behind the first `position` stands."""
 
 
 @attrs.frozen(slots=True)
@@ -223,7 +218,7 @@ class Telling:
         position, seq = self._node.position, self._request.seq
         found = b"".join(
             addressed(encode_conflict(entry.head.path, entry.conflicts()), seq)
-            for entry in self._node.tree.conflicted_below(self._request.path)
+            for entry in self._node.replica.tree.conflicted_below(self._request.path)
             if entry.conflicts() and self._takes(entry.head.path)
         )
         yield Durable(position)
@@ -232,7 +227,7 @@ class Telling:
 
     def _show_lost(self) -> Steps[None]:
         """What is lost: what was shown is not all. None for a client that may not know what it is told."""
-        losses, request = self._node.losses, self._request
+        losses, request = self._node.replica.losses, self._request
         if losses.are_any and request.missed:
             lost: list[Path | None] = [*losses.below(request.path, request.min_depth, request.max_depth)]
             frames = [encode_lost(path) for path in lost + [None] * losses.is_one_anywhere]
@@ -244,7 +239,7 @@ class Telling:
     def _part(self, after: Path | None, *, tombstones: bool) -> tuple[bytes, Path | None]:
         """The next entries, and where to go on; None at the end."""
         request, frames, size = self._request, list[bytes](), 0
-        tree, may_hide = self._node.tree, request.path.is_reserved
+        tree, may_hide = self._node.replica.tree, request.path.is_reserved
         found = tree.walk(request.path, after, request.min_depth, request.max_depth, tombstones=tombstones)
         for step, entry in enumerate(found, 1):
             if (entry.is_live or tombstones) and not (may_hide and is_hidden(entry.head.path)):
@@ -309,7 +304,8 @@ class Telling:
         return (seen.frame,)
 
     def _token(self, position: int) -> Token:
-        return self._node.token(position)
+        replica = self._node.replica
+        return Token(replica.name, replica.life or 0, self._node.lsn_behind(position))
 
     def _takes(self, path: Path) -> bool:
         top = self._request.path

@@ -8,19 +8,15 @@ Invariant: whatever ends a watch, it is told of nothing more.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, assert_never
 
-from distkv.core.losses import Losses
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError, RequestError
-from distkv.model.tree import Tree
 from distkv.services.telling import Answer, Durable, Effect, Rows, Send, SendNowait, Telling, Wait
 from distkv.wire.replies import encode_error
 from distkv.wire.subtrees import Watch
-from distkv.wire.watch import Token
 
 SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole frames, between others of the connection; returns when they have left."""
@@ -67,7 +63,7 @@ class OpenWatch:
         self._request: Final = request
         self._send: Final = send
         self._ended: Final = ended
-        self._telling: Final = Telling(_RunningNode(driver), driver.hub, request, send_nowait)
+        self._telling: Final = Telling(driver, driver.hub, request, send_nowait)
 
     def stop(self) -> None:
         """Let it come to its end, as soon as what is being sent has left."""
@@ -100,31 +96,3 @@ class OpenWatch:
             case _:
                 assert_never(effect)
         return None
-
-
-class _RunningNode:
-    """The node of a watch."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver: Final = driver
-        self.counters: Final[Counter[str]] = driver.counters
-
-    @property
-    def tree(self) -> Tree:
-        return self._driver.replica.tree
-
-    @property
-    def losses(self) -> Losses:
-        return self._driver.replica.losses
-
-    @property
-    def position(self) -> int:
-        return self._driver.position
-
-    @property
-    def durable(self) -> int:
-        return self._driver.committer.durable
-
-    def token(self, position: int) -> Token:
-        replica = self._driver.replica
-        return Token(replica.name, replica.life or 0, self._driver.lsn_behind(position))

@@ -17,7 +17,6 @@ from typing import Final, assert_never
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, Input
 from distkv.errors import PeerError
 from distkv.model.event import NodeName
-from distkv.model.tree import Tree
 from distkv.services.streaming import Streaming
 from distkv.services.telling import Durable, Send, Wait
 from distkv.sim.conversation import Between
@@ -299,13 +298,10 @@ class _StreamingProcess:
     """The node of a follow."""
 
     def __init__(self, process: Process, between: Between) -> None:
-        self._process: Final = process
+        self.replica: Final = process.replica
         self.counters: Final[Counter[str]] = between.notes
-
-    @property
-    def tree(self) -> Tree:
-        return self._process.replica.tree
+        self._host: Final = process.host
 
     @property
     def position(self) -> int:
-        return self._process.host.disk.appended
+        return self._host.disk.appended

@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from distkv.config import Limits
-from distkv.core.losses import Losses
 from distkv.core.ready import Ready
 from distkv.engine.feeds import Feeds
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
 from distkv.model.tick_ranges import count_by_node
-from distkv.model.tree import Tree
 from distkv.sim.host import Process
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord, KnownRecord
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key
-from distkv.wire.watch import Token
 
 Row: TypeAlias = tuple[int, EventRecord | KnownRecord]
 """What won, or what was missed, and where in the log it stands."""
@@ -38,6 +35,7 @@ class WatchedProcess:
     ) -> None:
         """`history`: what won before it started; `begin`: how many records its disk kept."""
         self.process: Final = process
+        self.replica: Final = process.replica
         self.feeds: Final = Feeds(limits)
         self.history: Final = [row for row in history if row[0] < begin]
         self.position = 0
@@ -45,20 +43,11 @@ class WatchedProcess:
         self._begin: Final = begin
 
     @property
-    def tree(self) -> Tree:
-        return self.process.replica.tree
-
-    @property
-    def losses(self) -> Losses:
-        return self.process.replica.losses
-
-    @property
     def durable(self) -> int:
         return self.process.host.disk.durable
 
-    def token(self, position: int) -> Token:
-        replica = self.process.replica
-        return Token(replica.name, replica.life or 0, self._begin + position)
+    def lsn_behind(self, position: int) -> int:
+        return self._begin + position
 
     def stepped(self, ready: Ready) -> None:
         """As the driver does, and the settler."""
@@ -72,7 +61,7 @@ class WatchedProcess:
             if isinstance(record, KnownRecord) and tells_missed(record, closed):
                 self.history.append((lsn, record))
         if self.feeds.count:
-            self.feeds.note(ready.records, ready.changes, self.position, self.tree)
+            self.feeds.note(ready.records, ready.changes, self.position, self.replica.tree)
             self.tell()
 
     def tell(self) -> None:

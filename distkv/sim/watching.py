@@ -119,7 +119,7 @@ class SlowWatchers(Observer):
                 raise self.broken("no node serves a watcher")
             client.connection.hurry()
             node = self._nodes[client.host]
-            client.belief.compare(client.host, node.tree, node.missed_since)
+            client.belief.compare(client.host, node.replica.tree, node.missed_since)
             self._counters["watch_missed"] += client.belief.missed.total()
         self._counters["watch_went_on"] = sum(client.belief.went_on for client in self._clients)
         fleet.notes.update(+self._counters)
@@ -244,7 +244,7 @@ class _WatchConnection:
             event = self._question.read(decode_reply(frame))
             self._client.belief.take(event)
             token = decode_token(event.token or b"") if isinstance(event, Change | Missed | UpToDate) else None
-            if token is not None and token.lsn > self._node.token(self._node.durable).lsn:
+            if token is not None and token.lsn > self._node.lsn_behind(self._node.durable):
                 raise BrokenRuleError(RULE, f"{event} is told before it is durable")
 
     def _pause_ms(self) -> int:
