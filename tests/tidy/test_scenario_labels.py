@@ -33,6 +33,7 @@ SECTIONS = (
     "Copies of a topic",
     "What topics forget",
     "What a client is answered about a topic",
+    "Accounts",
 )
 """All their sentences have a scenario."""
 TRAPS = (
@@ -103,6 +104,11 @@ ELSEWHERE = {
     "STATE-9": "no disk of a scenario loses one row only: tests/unit/core/test_topic_disk.py",
     "COPY-2": "a trace does not tell batches: tests/unit/core/test_topic_copy_stream.py",
     "COPY-3": "a node of a scenario with a full disk is silent: tests/unit/core/test_topic_copying.py",
+    "ACCOUNT-1": "no client of a scenario reads an entry: tests/process/test_accounts.py",
+    "ACCOUNT-6": "no list of a scenario changes so slowly: tests/unit/core/test_account_changes.py",
+    "ACCOUNT-11": "a trace does not tell what lost: tests/unit/core/test_account_entries.py",
+    "ACCOUNT-12": "no scenario loses a majority of its disks at once: tests/unit/core/test_account_entries.py",
+    "ACCOUNT-13": "hashes of a scenario take no time: tests/unit/core/test_account_logins.py",
     "COPY-10": "an answer must come late, from before the store changed: tests/unit/core/test_topic_leases.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
