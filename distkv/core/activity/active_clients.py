@@ -1,0 +1,143 @@
+"""The clients of this node that are logged in, and those that wait for it.
+
+Knows: of each login the client, its epoch, and what it waits for.  Does not know connections, nor what a client is
+given.
+
+Invariant: there are at most as many as may be. Who waits is not logged in, and waits for `PATIENCE_MS` at the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from distkv.core.activity.client_mark import ClientMark
+from distkv.core.activity.origins import Origins
+from distkv.core.activity.requests import Login
+from distkv.model.invariant import must
+
+PATIENCE_MS: Final = 5000
+"""A client that is ahead of its new node waits so long until the node has what the client has."""
+MOVED_MS: Final = 60_000
+"""No client that is here is moved within this time after it came from another node."""
+
+
+@attrs.define(slots=True, eq=False)
+class ActiveClient:
+    """One that is logged in."""
+
+    id: int
+    user: str
+    mark: ClientMark | None
+    """None: it does not resume."""
+    stays_until_ms: int
+    """It is not moved before."""
+    is_new: bool
+    """Whether it has sent nothing here since it came from another node."""
+    is_leaving: bool = False
+    """Whether it was told to go to another node."""
+
+
+@attrs.define(slots=True, eq=False)
+class _WaitingLogin:
+    login: Login
+    mark: ClientMark | None
+    since_ms: int
+    lacks: Mapping[str, int]
+    """Of which origins the client has more than this node had, when it was looked at last."""
+
+
+@attrs.frozen(slots=True)
+class Arrival:
+    """A login whose turn has come."""
+
+    id: int
+    login: Login
+    mark: ClientMark | None
+
+
+class ActiveClients:
+    """Those of one node."""
+
+    def __init__(self, most: int, origins: Origins) -> None:
+        self._most: Final = most
+        self._origins: Final = origins
+        self._all: Final = dict[int, ActiveClient]()
+        self._waiting: Final = dict[int, _WaitingLogin]()
+        self.leaving = 0
+        """How many were told to go."""
+
+    @property
+    def load(self) -> int:
+        """How many are logged in, and stay."""
+        return len(self._all) - self.leaving
+
+    @property
+    def waiting(self) -> int:
+        """How many wait until they are logged in."""
+        return len(self._waiting)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is connected any more, not even who is to go."""
+        return not self._all
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no further one."""
+        return len(self._all) + len(self._waiting) >= self._most
+
+    def find(self, id: int) -> ActiveClient | None:
+        """The client whose login has this number."""
+        return self._all.get(id)
+
+    def all(self) -> Iterator[ActiveClient]:
+        """Who is logged in, and stays; first who has been here longest."""
+        return (client for client in self._all.values() if not client.is_leaving)
+
+    def names(self) -> list[str]:
+        """The users who are logged in here."""
+        return sorted({client.user for client in self.all()})
+
+    def wait(self, id: int, login: Login, mark: ClientMark | None, now_ms: int) -> None:
+        """Somebody logs in, and is here as soon as this node has all that he has."""
+        self._waiting[id] = _WaitingLogin(login, mark, now_ms, login.resume or {})
+
+    def take_arrivals(self, now_ms: int) -> list[Arrival]:
+        """Those who wait no longer."""
+        found = list[Arrival]()
+        for id, waiting in list(self._waiting.items()):
+            reached = self._origins.reached
+            waiting.lacks = {origin: number for origin, number in waiting.lacks.items() if reached(origin) < number}
+            if not waiting.lacks or waiting.since_ms + PATIENCE_MS <= now_ms:
+                del self._waiting[id]
+                found.append(Arrival(id, waiting.login, waiting.mark))
+        return found
+
+    def add(self, client: ActiveClient) -> None:
+        """It is logged in."""
+        self._all[client.id] = client
+
+    def leave(self, client: ActiveClient) -> None:
+        """It was told to go."""
+        client.is_leaving = True
+        self.leaving += 1
+
+    def gone(self, id: int) -> None:
+        """Its connection ended."""
+        self._waiting.pop(id, None)
+        client = self._all.pop(id, None)
+        if client is not None and client.is_leaving:
+            self.leaving -= 1
+
+    def wake_ms(self) -> int | None:
+        """When the first of those who wait has waited long enough."""
+        return min((one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._all) + len(self._waiting) <= self._most, "no more clients than there may be")
+        must(self._all.keys().isdisjoint(self._waiting), "who waits is not logged in")
+        must(sum(client.is_leaving for client in self._all.values()) == self.leaving, "who leaves is counted")
