@@ -1,9 +1,10 @@
 """A client of the activity network for programs without an event loop.
 
-Knows: its connection, and who waits for what.  Does not know what is said on it (`activity`).  Imports neither trio nor
-anyio.
+Knows: its thread, the connection of that, and who waits for what.  Does not know what is said on it (`activity`).
+Imports neither trio nor anyio.
 
-Invariant: one thread at a time has the connection: who calls a method reads and writes for all until that is done.
+Invariant: only the thread has the connection, and whoever has the lock the half. When the client is closed the thread
+ends, and nobody waits any more.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def connect_activity(
 
 
 class Activity:
-    """`connect_activity` makes it; of several threads one goes on after the other. What comes while nobody waits is
-    read with the next call: who listens calls often enough not to be closed as too slow."""
+    """`connect_activity` makes it; many threads may use it at once. A thread of its own reads what comes, and connects
+    again."""
 
     def __init__(self, addresses: Sequence[Address], half: ActivityHalf, *, connect_s: float, reply_s: float) -> None:
         self._addresses: Final = addresses
@@ -80,12 +81,19 @@ class Activity:
         self._connect_s: Final = connect_s
         self._reply_s: Final = reply_s
         self._route: Final = ActivityRoute(reply_s)
-        self._turn: Final = threading.Lock()
-        self._line: socket.socket | None = None
-        self._last: Exception | None = None
-        """Why it could not connect."""
-        with self._turn:
-            self._drive(lambda: half.is_in, None)
+        self._changed: Final = threading.Condition()
+        """Around the half, too."""
+        self._bell: Final = socket.socketpair()
+        """What is written into the second end wakes the thread."""
+        self._is_closed = False
+        self._thread: Final = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        try:
+            with self._changed:
+                self._wait(lambda: half.is_in, None)
+        except BaseException:
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<distkv.{type(self).__name__} {', '.join(map(address_text, self._addresses))}>"
@@ -97,10 +105,13 @@ class Activity:
         self.close()
 
     def close(self) -> None:
-        """Log out, when whoever is at work is done. May be called again."""
-        with self._turn:
+        """Log out; who waits gets `UnreachableError`. May be called again."""
+        with self._changed:
+            self._is_closed = True
             self._half.fail(UnreachableError("this client of the activity network is closed"))
-            self._leave()
+            self._changed.notify_all()
+        self._ring()
+        self._thread.join()
 
     def send(self, activity: Mapping[str, object]) -> None:
         """Say something to everybody, and wait for the echo: then everybody who is connected hears it, or did.
@@ -113,11 +124,12 @@ class Activity:
             UnreachableError: no node takes this client; or it is closed.
         """
         half = self._half
-        with self._turn:
+        with self._changed:
             self._check()
             number = half.send(activity)
+            self._ring()
             try:
-                self._drive(lambda: half.has_result(number), time.monotonic() + self._reply_s)
+                self._changed.wait_for(lambda: half.has_result(number), self._reply_s)
                 error = half.result_or_silence(number)
             finally:
                 half.give_up(number)
@@ -127,7 +139,7 @@ class Activity:
     def __iter__(self) -> Iterator[ActivityNews]:
         """What anybody says, without an end: each an `ActivityMessage`, or an `ActivityMissed`; raises as `receive`."""
         while True:
-            found = self.receive(float("inf"))
+            found = self.receive(threading.TIMEOUT_MAX)
             if found is not None:
                 yield found
 
@@ -139,83 +151,111 @@ class Activity:
             DistkvError: it may not log in any more.
         """
         news = self._half.news
-        with self._turn:
+        with self._changed:
             if not news:
-                self._check()
-                self._drive(lambda: bool(news), time.monotonic() + wait_s)
-            return news.popleft() if news else None
+                self._wait(lambda: bool(news), wait_s)
+            if not news:
+                return None
+            could_take_more, found = self._half.wants_more, news.popleft()
+        if not could_take_more:
+            self._ring()
+        return found
 
-    # -- inside
+    # -- inside: who waits
 
     def _check(self) -> None:
         if self._half.error is not None:
             raise self._half.error
 
-    def _drive(self, is_done: Callable[[], bool], deadline: float | None) -> None:
-        """Read and write, and connect where that is needed, until something is done or the time is over."""
-        while not is_done():
+    def _wait(self, is_there: Callable[[], bool], wait_s: float | None) -> None:
+        """With the lock: until something is there, the time is over, or nothing comes any more, which is raised."""
+        self._changed.wait_for(lambda: is_there() or self._half.error is not None, wait_s)
+        if not is_there():
             self._check()
-            left_s = float("inf") if deadline is None else deadline - time.monotonic()
-            if self._line is None:
-                self._connect()
-            elif not self._exchange(self._line, max(0.0, left_s)) or self._half.is_ending:
-                self._leave()
-            if left_s <= 0:
-                return
 
-    def _exchange(self, line: socket.socket, wait_s: float) -> bool:
-        """Send what is to be sent, and take what comes; False: the connection is over."""
-        try:
-            line.sendall(self._half.take_lines())
-            wait_ms = None if wait_s == float("inf") else max(1, round(wait_s * 1000))
-            poll = select.poll()
-            poll.register(line, select.POLLIN)
-            if not poll.poll(wait_ms):
-                return True
-            data = line.recv(RECEIVE_BYTES)
-        except OSError:
-            return False
-        self._half.take(data)
-        return bool(data)
+    def _ring(self) -> None:
+        with suppress(OSError):  # so many have rung that the thread wakes anyway, or it is over
+            self._bell[1].send(b"x", socket.MSG_DONTWAIT)
 
-    def _connect(self) -> None:
+    # -- inside: the thread
+
+    def _serve(self) -> None:
+        half, last = self._half, None
+        while not self._is_over:
+            error = self._connect()
+            last = error or last
+            with self._changed:
+                if error is not None and is_final(error) and not half.was_in:
+                    half.fail(error)
+                if error is not None and self._route.is_over(time.monotonic()):
+                    half.fail(never_taken(last))
+                self._changed.notify_all()
+            if not self._is_over:
+                self._sleep(self._route.pause_s(random.random()))
+        for end in self._bell:
+            end.close()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_closed or self._half.error is not None
+
+    def _sleep(self, seconds: float) -> None:
+        select.select([self._bell[0]], [], [], seconds)
+        self._quiet()
+
+    def _quiet(self) -> None:
+        with suppress(OSError):
+            self._bell[0].recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+
+    def _connect(self) -> Exception | None:
+        """Be connected until that is over; why it could not be."""
         half, route = self._half, self._route
         try:
             place = route.next_place() or self._find()
-            line = self._line = socket.create_connection(place, self._connect_s)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, seconds in KEEPALIVE:
-                line.setsockopt(socket.IPPROTO_TCP, name, seconds)
-            line.sendall(half.connected())
-            line.settimeout(self._reply_s)
-            while not (half.is_in or half.is_ending):
-                data = line.recv(RECEIVE_BYTES)
-                if not data:
-                    raise UnreachableError("the node ended the connection before the login")
-                half.take(data)
-            if half.is_in:
-                route.entered(place)
-                return
+            line = socket.create_connection(place, self._connect_s)
         except (DistkvError, OSError) as error:
-            self._last = error
-            if is_final(error) and not half.was_in:
-                half.fail(error)
-        self._leave()
-        if half.redirect is None:
             route.missed()
-        if half.error is None and route.is_over(time.monotonic()):
-            half.fail(never_taken(self._last))
-        if half.error is None:
-            time.sleep(route.pause_s(random.random()))
+            return error
+        with line:
+            was_in = False
+            try:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                for name, seconds in KEEPALIVE:
+                    line.setsockopt(socket.IPPROTO_TCP, name, seconds)
+                line.settimeout(self._reply_s)
+                line.sendall(half.connected())
+                while not self._is_over and self._exchange(line):
+                    if half.is_in:
+                        was_in = True
+                        route.entered(place)
+                found: Exception | None = None
+            except OSError as error:
+                found = error
+        with self._changed:
+            half.lost()
+            route.left(half.redirect)
+            if not was_in and half.redirect is None:
+                route.missed()
+                return found or UnreachableError(f"the listener at {place[0]}:{place[1]} did not take this client")
+        return None
+
+    def _exchange(self, line: socket.socket) -> bool:
+        """Send what is to be sent, and take what comes; False: the connection is over."""
+        half, bell = self._half, self._bell[0]
+        with self._changed:
+            lines, wants_more = half.take_lines(), half.wants_more
+        line.sendall(lines)
+        ready, _, _ = select.select([line, bell] if wants_more else [bell], [], [])
+        if bell in ready:
+            self._quiet()
+        if line not in ready:
+            return True
+        data = line.recv(RECEIVE_BYTES)
+        with self._changed:
+            half.take(data)
+            self._changed.notify_all()
+        return bool(data) and not half.is_ending
 
     def _find(self) -> ListenerAddress:
         with Client(self._addresses, connect_s=self._connect_s, reply_s=self._connect_s) as client:
             return read_place(client.request("activity_place", {}, is_read=True))
-
-    def _leave(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            with suppress(OSError):
-                line.close()
-            self._half.lost()
-            self._route.left(self._half.redirect)
