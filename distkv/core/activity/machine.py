@@ -28,7 +28,7 @@ class ActivityMachine:
 
     def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
         """Begin anew."""
-        self.node = ActivityNode(self.settings, self._rng, ground)
+        self.node = ActivityNode(self.settings, self._rng, ground, turn)
         self.node.begin(turn)
 
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:

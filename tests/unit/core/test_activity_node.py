@@ -22,4 +22,4 @@ def test_node_that_is_alone_gives_its_clients_what_one_says_at_once() -> None:
     answers = {one.id: one.result for one in said if isinstance(one, Answer)}
     given = answers[1]
     assert isinstance(given, ActivityGiven)
-    assert (given.item.number, answers[3]) == (1, Taken())
+    assert (given.item.number, answers[3]) == (1, Taken(given.item.origin, 1))
