@@ -10,6 +10,7 @@ Invariant: each check is answered once. At most so many wait as are allowed.
 
 from __future__ import annotations
 
+from collections import Counter
 from hmac import compare_digest
 from typing import Final
 
@@ -54,6 +55,8 @@ class Logins:
         self, entries: AccountEntries, changes: AccountChanges, queue: HashQueue, right: RightSecrets,
         waiting_max: int, look_ms: int,
     ) -> None:  # fmt: skip
+        self.counts: Final = Counter[str]()
+        """Of the answers, by their code, or `right`."""
         self._entries: Final = entries
         self._changes: Final = changes
         self._queue: Final = queue
@@ -73,6 +76,7 @@ class Logins:
     def asked(self, turn: ServiceTurn, id: int, check: Check) -> None:
         """Somebody logs in."""
         if len(self._open) >= self._waiting_max:
+            self.counts[BusyError.code] += 1
             turn.answer(id, BusyError(f"{self._waiting_max} logins wait on this node: try again later"))
             return
         login = self._open[id] = _OpenLogin(id, check.username, check.secret, turn.boot_ms + self._look_ms)
@@ -197,8 +201,7 @@ class Logins:
         self._settling[login.username][1].add(login.id)
 
     def _answer(self, turn: ServiceTurn, login: _OpenLogin, result: SecretChecked | RequestError) -> None:
-        if isinstance(result, RequestError):
-            turn.note("account_login_refused", reason=result.code)
+        self.counts[result.code if isinstance(result, RequestError) else "right"] += 1
         turn.answer(login.id, result)
         self._forget(turn, login)
 

@@ -64,8 +64,10 @@ class AccountMachine:
         self._logins: Logins | None = None
         self._asked = dict[int, int]()
         """Of each change that somebody waits for, the request."""
+        self._hashing = dict[int, RegisteredHash]()
+        """The registrations that wait for the hash of their secret."""
         self._counts = Counter[str]()
-        """Of answers, by their code or kind, since it began."""
+        """Of answers to registrations and removals, by their code, or `done`."""
 
     # -- reading
 
@@ -78,7 +80,7 @@ class AccountMachine:
             "accounts": len(entries) - entries.free, "free": entries.free, "doubled": entries.doubled,
             "changes": len(changes), "logins": len(logins), "hashes": len(self._queue),
         }  # fmt: skip
-        return {**found, "answers": dict(sorted(self._counts.items()))}
+        return {**found, "answers": dict(sorted((self._counts + logins.counts).items()))}
 
     def alike(self) -> Mapping[str, Setting]:
         """Nothing."""
@@ -102,7 +104,7 @@ class AccountMachine:
         self._logins = Logins(
             self._entries, self._changes, self._queue, right, settings.checks_max, settings.look_ms
         )
-        self._asked, self._counts = {}, Counter()
+        self._asked, self._hashing, self._counts = {}, {}, Counter()
 
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         """Take one input."""
@@ -117,6 +119,8 @@ class AccountMachine:
                     self._answer(turn, id, error)
             case ServiceWithdrawn(id=id):
                 logins.withdrawn(turn, id)
+                if (hashing := self._hashing.pop(id, None)) is not None:
+                    self._queue.drop(hashing.username, hashing)
             case NodeAsked():
                 self._say(turn, what, entries)
             case Replied():
@@ -150,6 +154,7 @@ class AccountMachine:
             self._check_free(request.username)
             purpose = RegisteredHash(id, request.username, drawn_bytes(self._rng, SALT_BYTES))
             self._queue.add(turn, purpose.username, purpose, request.secret, purpose.salt, self.settings.cost)
+            self._hashing[id] = purpose
         elif isinstance(request, Check):
             check_form(request.username, request.secret)
             logins.asked(turn, id, request)
@@ -164,7 +169,8 @@ class AccountMachine:
         purpose = what.purpose
         if isinstance(purpose, RegisteredHash):
             self._queue.done(turn, purpose)
-            self._register(turn, purpose, what.reply, changes)
+            if self._hashing.pop(purpose.id, None) is not None:
+                self._register(turn, purpose, what.reply, changes)
         elif isinstance(purpose, SecretHashed):
             self._queue.done(turn, purpose)
             logins.hashed(turn, purpose, what.reply)
@@ -230,5 +236,6 @@ class AccountMachine:
             self._changes.check()
             self._logins.check()
             must(len(self._asked) <= len(self._changes), "who waits, waits for a change")
+            must(all(id == one.id for id, one in self._hashing.items()), "each hash is wanted by its request")
             if is_whole:
                 self._entries.check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.accounts.requests import Check, Register, Registered, SecretChecked
+from distkv.core.ready import ServiceWithdrawn
 from distkv.errors import BadValueError
 from distkv.model.fence import TOKEN_BYTES_MAX
 from distkv.wire.account_entries import token_of
@@ -183,3 +184,12 @@ def test_names_are_listed_in_order_page_by_page() -> None:
     assert net[B].answers[number] == AccountsListed(("ann", "bea"), more=True)
     number = net[B].ask(AccountList(0, prefix="b", after="ann"))
     assert net[B].answers[number] == AccountsListed(("bea", "bob"), more=False)
+
+
+def test_registration_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    net = AccountNet()
+    number = net[A].ask(ONE)
+    net[A].step(ServiceWithdrawn("accounts", number))
+    net.run()
+    assert net[A].entry("ann") is None
+    assert net.result(A, TWO) is Registered
