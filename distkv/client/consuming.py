@@ -359,10 +359,7 @@ class Consuming:
     def _take_messages(self, request: TopicGet, answer: TopicMessages, now_ms: int) -> None:
         for one in request.done:
             self._to_say.pop(one, None)
-        if answer.gone:
-            gone = counters_of(answer.gone)
-            self._news.append(MessagesGone(gone))
-            self._write(ConsumerChange(done=gone))
+        self._take_gone(counters_of(answer.gone))
         self._keep_messages(answer)
         if self.phase is Phase.LOOKING:
             self.phase = Phase.REPEATING
@@ -371,6 +368,16 @@ class Consuming:
         self._wish = _MessageWish(says=self._wish.says and bool(self._to_say))
         if is_waste:  # all that there is was handed out before: the next answer would say the same
             self._talk.later(now_ms)
+
+    def _take_gone(self, gone: Mapping[str, Ranges]) -> None:
+        """It is told again until it is said to be done, some of it at a time."""
+        rest = {producer: ranges - self._done.get(producer, Ranges()) for producer, ranges in gone.items()}
+        news = {producer: ranges for producer, ranges in rest.items() if ranges}
+        if news:
+            self._news.append(MessagesGone(news))
+            self._write(ConsumerChange(done=news))
+        each = ((producer, counter) for producer, ranges in gone.items() for counter in ranges)
+        self._to_say.update(dict.fromkeys(islice(each, SAID_MAX)))
 
     def _keep_messages(self, answer: TopicMessages) -> None:
         here = {(message.producer, message.counter) for message in self._messages} | self._handed

@@ -195,14 +195,22 @@ TOPIC_RULES = (
         *DISK,
     ),
     broken(
-        "gone-is-not-done",
-        "what was told to be gone counts as done",
+        "gone-told-once",
+        "that a message is gone is told until the subscriber says that it is done",
         "core/topics/topic.py",
-        "        for producer, some in found.items():\n            copy.add_done(subscriber, producer, some)\n"
-        "        return found, wake_ms\n",
-        "        return found, wake_ms\n",
-        *STATE,
-        *JOIN,
+        "        known.lost = {producer: some & copy.missing(known, producer) for producer, some in known.lost.items()}"
+        "\n        return {producer: some for producer, some in known.lost.items() if some}, wake_ms\n",
+        "        found, known.lost = known.lost, {}\n"
+        "        return {producer: some for producer, some in found.items() if some}, wake_ms\n",
+        f"{STATE[0]}::test_message_that_is_owed_and_goes_is_told_to_be_gone_until_that_is_done",
+    ),
+    broken(
+        "gone-and-back",
+        "a message that comes back from another copy is not gone",
+        "core/topics/topic.py",
+        "producer: some & copy.missing(known, producer) for",
+        "producer: some for",
+        f"{STATE[0]}::test_message_that_comes_back_is_not_gone_any_more",
     ),
     broken(
         "closed-gap-open",

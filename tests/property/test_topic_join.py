@@ -89,6 +89,8 @@ class Side:
         gone = frozenset((producer, counter) for producer, some in found.gone.items() for counter in some)
         known = self.facts.subscribers[name]
         assert gone == self.facts.seen - self.facts.here.keys() - known.base - known.done
+        for producer, some in found.gone.items():
+            self.topic.add_done(name, [(producer, counter) for counter in some])
         known.done |= gone
 
     def _put(self) -> None:

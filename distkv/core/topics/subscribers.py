@@ -38,7 +38,7 @@ class TopicSubscriber:
     checked: int = 0
     """Up to this arrival."""
     lost: dict[str, Ranges] = attrs.field(factory=dict)
-    """What it was owed and is not here any more; it was not told yet."""
+    """What it was owed and is not here any more; it did not say yet that it heard so."""
     suspects: set[str] = attrs.field(factory=set)
     """The producers of whom something may be so."""
 

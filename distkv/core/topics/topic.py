@@ -252,13 +252,13 @@ class Topic:
 
     def next_messages(self, subscriber: str, limit: int, now_ms: int, bytes_max: int = PAGE_BYTES) -> Next:
         """What it is owed and may have now: `limit` messages at the most, and, behind the first one, so many bytes of
-        values. What is gone counts as done.
+        values. What is gone is told until it says that it has that, too: an answer may be lost.
 
         Raises:
             NotFoundError: it is not subscribed.
         """
         known = self._subscribed(subscriber)
-        gone, wake_ms = self._gone(subscriber, known, now_ms)
+        gone, wake_ms = self._gone(known, now_ms)
         messages, later_ms = next_messages(self.copy, known, limit, bytes_max, now_ms)
         return Next(messages, gone, sooner(wake_ms, later_ms))
 
@@ -469,25 +469,20 @@ class Topic:
         if (known | some).count() <= RANGES_MAX:
             self.copy.add_done(subscriber, producer, some)
 
-    def _gone(self, subscriber: str, known: TopicSubscriber, now_ms: int) -> tuple[dict[str, Ranges], int | None]:
+    def _gone(self, known: TopicSubscriber, now_ms: int) -> tuple[dict[str, Ranges], int | None]:
         """What it is told to be gone, and when there may be more."""
         copy = self.copy
         copy.owed(known)
-        found = {producer: some for producer, some in known.lost.items() if some}
-        known.lost.clear()
         wake_ms = None
         if known.suspects:
             if copy.joined_ms is not None and now_ms < copy.joined_ms + GONE_WAIT_MS:
                 wake_ms = copy.joined_ms + GONE_WAIT_MS
             else:
                 for producer in known.suspects:
-                    missing = copy.missing(known, producer)
-                    if missing:
-                        found[producer] = found.get(producer, _NONE) | missing
+                    known.lost[producer] = copy.missing(known, producer)
                 known.suspects.clear()
-        for producer, some in found.items():
-            copy.add_done(subscriber, producer, some)
-        return found, wake_ms
+        known.lost = {producer: some & copy.missing(known, producer) for producer, some in known.lost.items()}
+        return {producer: some for producer, some in known.lost.items() if some}, wake_ms
 
 
 def _next_op(known: TopicSubscriber | None, time: float) -> int:

@@ -130,6 +130,7 @@ class OnceCrowd:
             if identity not in got:
                 got[identity] = None
                 fleet.moment(MessageRecorded(topic, subscriber, state, identity, value))
+        got.update(dict.fromkeys((producer, counter) for producer, ranges in gone.items() for counter in ranges))
         lost = "".join([f"; gone: {len(ranges)} of {producer}" for producer, ranges in sorted(gone.items())])
         values = " ".join([value for _, value in found]) or "nothing"
         fleet.client(subscriber, f"gets {values} from {topic}, {result.left} left{lost}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.client.consuming import (
+    SAID_MAX,
     ConsumerRequest,
     ConsumerState,
     Consuming,
@@ -231,6 +232,28 @@ def test_what_is_gone_is_told_and_counts_as_done() -> None:
     consumer.half.next_message()
     consumer.answer(messages(1))
     assert consumer.half.next_message() is None
+
+
+def test_what_is_gone_is_said_to_be_done_and_told_once() -> None:
+    """The answer that said so may have been lost, so it comes again until then."""
+    consumer = Consumer()
+    consumer.begin()
+    gone = TopicMessages((), 0, flat_map({"a": ranges(1)}))
+    consumer.answer(gone)
+    consumer.half.take_news()
+    consumer.half.want()
+    assert consumer.answer(gone) == [TopicGet(0, "log", "bill", (("a", 1),))]
+    assert consumer.half.take_news() == []
+
+
+def test_many_that_are_gone_are_said_some_at_a_time() -> None:
+    consumer = Consumer()
+    consumer.begin()
+    consumer.answer(TopicMessages((), 0, flat_map({"a": Ranges([(1, 1 << 60)])})))
+    consumer.half.want()
+    (question,) = consumer.answer(messages(1))
+    assert isinstance(question, TopicGet)
+    assert len(question.done) == SAID_MAX
 
 
 def test_subscription_that_ended_elsewhere_is_told_and_not_begun_anew() -> None:

@@ -14,7 +14,18 @@ from distkv.wire.topic_errors import StaleOpError, TakenError
 from distkv.wire.topic_fields import COUNTER_MAX, OP_MAX, RANGES_MAX
 from distkv.wire.topic_rows import message_key
 from distkv.wire.values import pack_value
-from tests.unit.core.topic_copies import NAME, SERVICE, Disk, given, op_of, put, ranges, value_of
+from tests.unit.core.topic_copies import (
+    NAME,
+    SERVICE,
+    Disk,
+    copy_rows,
+    given,
+    named,
+    op_of,
+    put,
+    ranges,
+    value_of,
+)
 
 
 def test_message_is_given_until_it_is_done() -> None:
@@ -257,7 +268,7 @@ def test_message_that_all_had_can_be_forgotten_and_its_counter_stays_known() -> 
     assert again.put("p", 2, value_of("p", 2), 1.0, None, None, 0) is False
 
 
-def test_message_that_is_owed_and_goes_is_told_to_be_gone_once() -> None:
+def test_message_that_is_owed_and_goes_is_told_to_be_gone_until_that_is_done() -> None:
     """STATE-8."""
     topic = Disk().topic()
     topic.subscribe("c", 1, None, 1.0)
@@ -265,8 +276,23 @@ def test_message_that_is_owed_and_goes_is_told_to_be_gone_once() -> None:
     topic.forget("p", [1, 2])
     found = topic.next_messages("c", 10, 0)
     assert (found.gone, [message.counter for message in found.messages]) == ({"p": ranges(1, 2)}, [3])
+    topic.add_done("c", [("p", 1)])
+    assert topic.next_messages("c", 10, 0).gone == {"p": ranges(2)}
+    topic.add_done("c", [("p", 2)])
     assert topic.next_messages("c", 10, 0).gone == {}
-    assert topic.unknown("c", {}) == {"p": ranges(1, 2)}
+
+
+def test_message_that_comes_back_is_not_gone_any_more() -> None:
+    disk, other = Disk(), Disk()
+    topic = disk.topic()
+    topic.subscribe("c", 1, None, 1.0)
+    put(topic, "p", 1)
+    copy_rows(topic, other.topic())
+    topic.forget("p", [1])
+    assert topic.next_messages("c", 10, 0).gone == {"p": ranges(1)}
+    copy_rows(other.topic(), topic)
+    found = topic.next_messages("c", 10, 0)
+    assert (found.gone, named(found)) == ({}, [("p", 1)])
 
 
 def test_what_is_gone_is_told_after_a_start_too() -> None:
