@@ -14,18 +14,15 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from distkv.core.ageing import Ageing
-from distkv.core.archived import ArchivedState
 from distkv.core.bounds import ObservedBounds
 from distkv.core.client_writes import LocalBatch, LocalDecision, LocalSet, ReplaceChange, RetireNode
 from distkv.core.clients import Clients
 from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
-from distkv.core.ground.data import Data
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ground.services import Services
 from distkv.core.links import Links
-from distkv.core.losses import Losses
 from distkv.core.node import Deliveries, Node
 from distkv.core.node_footing import NodeFooting
 from distkv.core.peers import Peers, answer_pull
@@ -65,11 +62,9 @@ from distkv.core.tree_part import MakeTree, TreePart
 from distkv.core.turn import Turn
 from distkv.errors import InitRefusedError, NotReadyError
 from distkv.model.event import Event, Link, NodeName, Tick, Tock
-from distkv.model.path import Path
 from distkv.model.state import State
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, PullEnd, Record, TickMaps
-from distkv.wire.states import Meta
+from distkv.wire.message import PingChain, PullEnd, TickMaps
 
 NEVER_MS: Final = 1 << 62
 
@@ -87,6 +82,8 @@ class Replica:
         """`services`: the machine of each service that this node has, by its name. `tree` makes its machine in the
         server tree; None: it takes no part."""
         self._node = Node(settings, rng)
+        self.store: Final = self._node.store
+        """What it holds: before it begins, the disk and the log fill it; from then on it changes by steps only."""
         self._gossip = Gossip(self._node, rng)
         self._sponsor = Sponsor(self._node)
         self._peers = Peers(self._node, self._sponsor)
@@ -99,34 +96,8 @@ class Replica:
         """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._due_ms: int | None = None
         """When the first part of it that is no service wants to be woken; None: not known since the last step."""
-        self.losses: Final[Losses] = self._node.store.losses
-        """Paths whose values the disk lost."""
 
     # -- the start
-
-    def replay(self, record: Record) -> list[Path]:
-        """Repeat one record of the log, oldest first; returns the paths whose entries it may have changed."""
-        return self._node.store.replay(record)
-
-    def skip(self, event: Event) -> None:
-        """Leave out an event of the log, because it is set aside (docs/protocol, ASIDE-6)."""
-        self._node.store.skip(event)
-
-    def load(self, archived: ArchivedState) -> None:
-        """Take over an archived state whole, before anything is replayed."""
-        self._node.store.load(archived)
-
-    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
-        """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
-        self._node.store.doubt(seen)
-
-    def lose(self, paths: Iterable[Path | None]) -> None:
-        """What stood at these paths was lost; before anything is replayed. See `Store.lose`."""
-        self._node.store.lose(paths)
-
-    def meta(self) -> Meta:
-        """What goes with the entries into the archive."""
-        return self._node.store.meta()
 
     def begin(self, now_ms: int, wall: float, boot_ms: int | None = None) -> Ready:
         """The log is replayed: start; the times are those of `step`. Fatal when `--init` meets a directory that holds a
@@ -282,16 +253,6 @@ class Replica:
     @property
     def tock(self) -> Tock:
         return self._node.store.tock
-
-    @property
-    def slots(self) -> Mapping[str, Mapping[str, bytes]]:
-        """What the services of this node have promised, by their names and keys; not to be changed."""
-        return self._node.store.slots
-
-    @property
-    def data(self) -> Data:
-        """What they keep row by row; not to be changed."""
-        return self._node.store.data
 
     @property
     def failed_services(self) -> frozenset[str]:

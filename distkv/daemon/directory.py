@@ -22,9 +22,9 @@ import attrs
 
 from distkv.config import Config
 from distkv.core.archived import ArchivedState
+from distkv.core.update import Store
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.asides import AsideKeeper
-from distkv.engine.settled_state import SettledState
 from distkv.engine.settler import Settler, path_of
 from distkv.errors import DecodeError, DistkvError, LogDamagedError, place_of
 from distkv.model.entry import Entry
@@ -56,7 +56,7 @@ class Directory:
     archive: Archive
 
     def load_into(
-        self, state: SettledState, settler: Settler, replay: Replay | None = None, aside: AsideKeeper | None = None
+        self, state: Store, settler: Settler, replay: Replay | None = None, aside: AsideKeeper | None = None
     ) -> None:
         """Bring a fresh node to where the node stopped; the settler hears of what the archive has not. `replay` is used
         instead of that of the state; `aside` knows which rows failed before.
@@ -84,7 +84,7 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: SettledState, aside: AsideKeeper | None) -> bool:
+    def _load_state(self, state: Store, aside: AsideKeeper | None) -> bool:
         """Whether something is damaged, so that all is to be settled anew."""
         archive = self.archive
         rows = archive.meta()

@@ -177,9 +177,9 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
     replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
     committer = Committer(directory.log)
-    settler = Settler(replica, committer, directory.archive, directory.log)
+    settler = Settler(replica.store, committer, directory.archive, directory.log)
     aside = AsideKeeper(replica, Counter(), KeptFile(os.path.join(directory.path, FILE_NAME)))
-    directory.load_into(replica, settler, aside.replay, aside)
+    directory.load_into(replica.store, settler, aside.replay, aside)
     if config.transport == "solo" and replica.network_id is None and beginning.init_value is None:
         raise SettingsError(
             f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"

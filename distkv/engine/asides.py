@@ -70,10 +70,10 @@ class AsideKeeper:
         twice is left out."""
         replica, event = self._replica, record.event if isinstance(record, EventRecord) else None
         if event is not None and self.is_watchful and self.machine.is_left_out(event):
-            replica.skip(event)
+            replica.store.skip(event)
             return [event.path]
         try:
-            paths = replica.replay(record)
+            paths = replica.store.replay(record)
         except BLAMELESS:
             raise
         except Exception as error:

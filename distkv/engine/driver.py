@@ -116,7 +116,7 @@ class Driver:
         """The time of services, in milliseconds: that of the monotonic clock that goes on while the machine sleeps."""
         self._caller = caller
         self._peers = PeerTasks(self, caller)
-        replica.data.check_room = self.check_room
+        replica.store.data.check_room = self.check_room
         self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
         self._works = Works(self._worked, self.faults)
         outlets = Outlets(

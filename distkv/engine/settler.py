@@ -23,12 +23,12 @@ import trio
 from distkv.core.ground.data import Data
 from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
+from distkv.core.update import Store
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.log_stretch import LogStretch
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
 from distkv.engine.scarce import on_a_thread
-from distkv.engine.settled_state import SettledState
 from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, NoSpaceError
 from distkv.model.event import Link
 from distkv.model.path import Path
@@ -74,7 +74,7 @@ class Settler:
 
     def __init__(
         self,
-        state: SettledState,
+        state: Store,
         committer: Committer,
         archive: Archive,
         store: Log,

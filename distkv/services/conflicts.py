@@ -48,7 +48,7 @@ ROWS_AT_ONCE: Final = 200
 def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
     """A page of the open losers, by path and the highest first; it may leave when `driver.position` is durable. What a
     path held that was lost, its losers included, is not among them, and the page says so."""
-    lost = driver.replica.losses.lack_below(request.path)
+    lost = driver.replica.store.losses.lack_below(request.path)
     items: list[bytes] = []
     size, last, count_max = 0, None, min(PAGE_ITEMS, request.limit or PAGE_ITEMS)
     for step, entry in enumerate(driver.replica.tree.conflicted_below(request.path, request.after)):

@@ -44,10 +44,10 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     path = request.path
     if type(path) is not Path:  # else it cannot be reserved; an attribute would cost a get one hundredth
         refuse_hidden(path)
-    head = driver.replica.tree.head(path)
+    head = driver.replica.store.tree.head(path)
     if head is None:
-        if driver.replica.losses.are_any:
-            driver.replica.losses.refuse(path)
+        if driver.replica.store.losses.are_any:
+            driver.replica.store.losses.refuse(path)
         return encode_reply(request.seq, {}), True
     if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)

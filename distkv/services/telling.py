@@ -227,7 +227,7 @@ class Telling:
 
     def _show_lost(self) -> Steps[None]:
         """What is lost: what was shown is not all. None for a client that may not know what it is told."""
-        losses, request = self._node.replica.losses, self._request
+        losses, request = self._node.replica.store.losses, self._request
         if losses.are_any and request.missed:
             lost: list[Path | None] = [*losses.below(request.path, request.min_depth, request.max_depth)]
             frames = [encode_lost(path) for path in lost + [None] * losses.is_one_anywhere]

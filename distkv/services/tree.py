@@ -36,7 +36,7 @@ PAGE_STEPS: Final = 20_000
 def list_names(driver: Driver, request: ListNames) -> bytes:
     """A page of the names below a path that lead to a value; it may leave when `driver.position` is durable."""
     names: list[tuple[Name, bool, int]] = []
-    lost = driver.replica.losses.lack_below(request.path, 1)
+    lost = driver.replica.store.losses.lack_below(request.path, 1)
     hides = request.path.is_reserved
     size, last, count_max = 0, None, min(PAGE_NAMES, request.limit or PAGE_NAMES)
     for step, found in enumerate(driver.replica.tree.names(request.path, request.after)):
@@ -71,7 +71,7 @@ async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
             before that stays so.
     """
     refuse_reserved(request.path)
-    for path in driver.replica.losses.below(request.path):
+    for path in driver.replica.store.losses.below(request.path):
         _delete_lost(driver, path)
     count, fenced, after = 0, 0, None
     while True:
@@ -108,7 +108,7 @@ class _Parts:
         if self._left != 0 and self._add_items(frames):
             return b"".join(frames)
         self.is_done = True
-        lost = self._driver.replica.losses.lack_below(request.path, request.min_depth, request.max_depth)
+        lost = self._driver.replica.store.losses.lack_below(request.path, request.min_depth, request.max_depth)
         frames.append(encode_end(request.seq) if lost is None else encode_error(request.seq, lost))
         return b"".join(frames)
 

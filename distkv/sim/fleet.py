@@ -127,12 +127,12 @@ class Fleet:
         services = {name: service.start(host) for name, service in self.services.items() if host.is_ours}
         tree = self.tree_nodes.make(host) if self.tree_nodes is not None and host.is_ours else None
         replica = Replica(settings, random.Random(self.rng.random()), services, tree)
-        replica.data.check_room = host.disk.check_room
+        replica.store.data.check_room = host.disk.check_room
         rotten = host.disk.rotten
         found = [] if rotten is None else rotten.load_into(replica)
         records = host.disk.open()
         for record in records:
-            replica.replay(record)
+            replica.store.replay(record)
         process = host.process = Process(self, host, replica, more)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
         for tell in self.observers.started:

@@ -48,11 +48,11 @@ class Rotten:
         """What a start does before it reads the log; returns records of the events that it found."""
         books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
         entries = [decode_entry(entry) for entry in self.entries]
-        replica.load(ArchivedState(self.meta, books, entries, self.slots, self.data))
-        replica.data.lose(self.lost_data)
+        replica.store.load(ArchivedState(self.meta, books, entries, self.slots, self.data))
+        replica.store.data.lose(self.lost_data)
         if self.gone:
-            replica.doubt(self.history)
-            replica.lose(self.gone)
+            replica.store.doubt(self.history)
+            replica.store.lose(self.gone)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
 
 

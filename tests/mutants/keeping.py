@@ -497,7 +497,7 @@ KEEPING = (
         "lost-is-absent",
         "what a disk lost is not told as no value (LIFE-13)",
         "services/kv.py",
-        "        if driver.replica.losses.are_any:\n",
+        "        if driver.replica.store.losses.are_any:\n",
         "        if driver is None:\n",
         "tests/node/test_lost_values.py",
     ),

@@ -118,7 +118,7 @@ def replay(replica: Replica, log: Log) -> None:
     """Repeat a whole log."""
     for batch in log.replay():
         for record in batch:
-            replica.replay(decode_record(record))
+            replica.store.replay(decode_record(record))
 
 
 async def on_the_loop(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -450,8 +450,8 @@ class Node:
             if archive is None:
                 replay(self.replica, self.log)
             else:
-                settler = Settler(self.replica, self.committer, archive, self.log, run_blocking=on_the_loop)
-                Directory(self.name, self.log, archive).load_into(self.replica, settler)
+                settler = Settler(self.replica.store, self.committer, archive, self.log, run_blocking=on_the_loop)
+                Directory(self.name, self.log, archive).load_into(self.replica.store, settler)
                 scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
             self.disk_watch.now = Kept(self.replica.tick)
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)

@@ -203,10 +203,10 @@ class Broken(Echo):
 @pytest.mark.trio
 async def test_fault_of_it_costs_neither_the_store_nor_the_node(autojump_clock: MockClock) -> None:
     async with two(Broken()) as world, world.nodes["a"].client() as client:
-        before = dict(world.nodes["a"].replica.slots)
+        before = dict(world.nodes["a"].replica.store.slots)
         for _ in range(2):
             assert (await client.ask("echo_ask", node="b", text="abc"))["code"] == "internal"
         state = await client.ask("get_state")
         assert (state["failed"], state[ECHO]) == ([ECHO], {})
-        assert dict(world.nodes["a"].replica.slots) == before
+        assert dict(world.nodes["a"].replica.store.slots) == before
         assert "code" not in await client.ask("set_value", path=["x"], value=1)

@@ -95,7 +95,7 @@ async def test_service_asks_the_one_of_another_node_and_answers(autojump_clock: 
         a = world.nodes["a"]
         assert await answered(ask(a, to="b")) == {"count": 1, "by": "b"}
         assert await answered(ask(a, to="b")) == {"count": 2, "by": "b"}
-        assert world.nodes["b"].replica.slots == {ECHO: {"ask of a": b"2"}}
+        assert world.nodes["b"].replica.store.slots == {ECHO: {"ask of a": b"2"}}
 
 
 @pytest.mark.trio
@@ -105,10 +105,10 @@ async def test_nothing_is_told_and_nobody_answered_before_the_slots_are_durable(
         await trio.sleep(10)
         began = trio.current_time()
         answers = ask(a, to="b")
-        await until(lambda: bool(b.replica.slots), 0.01)
+        await until(lambda: bool(b.replica.store.slots), 0.01)
         assert trio.current_time() - began >= COMMIT_S
         assert kept(a)["count"] == b"1"
-        await until(lambda: "echo of b" in a.replica.slots[ECHO], 0.01)
+        await until(lambda: "echo of b" in a.replica.store.slots[ECHO], 0.01)
         assert trio.current_time() - began >= 2 * COMMIT_S
         assert kept(b)["ask of a"] == b"1"
         assert answers == []

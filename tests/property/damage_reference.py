@@ -66,9 +66,9 @@ def opened(path: Path) -> Iterator[Opened]:
         )
         stack.callback(log.close)
         replica = new_replica(path.name)
-        settler = Settler(replica, Committer(log), archive, log, run_blocking=at_once)
+        settler = Settler(replica.store, Committer(log), archive, log, run_blocking=at_once)
         directory = Directory(str(path), log, archive)
-        directory.load_into(replica, settler)
+        directory.load_into(replica.store, settler)
         yield Opened(directory, replica, settler)
 
 
@@ -91,7 +91,7 @@ def state_of(replica: Replica) -> tuple[object, ...]:
     tree = replica.tree
     entries = {path_key(entry.head.path): encode_entry(entry) for entry in tree.entries()}
     books = {writer: encode_book(book) for writer, book in tree.ledger.writers()}
-    return entries, books, tree.digest, tree.live_count, attrs.evolve(replica.meta(), tock=0)
+    return entries, books, tree.digest, tree.live_count, attrs.evolve(replica.store.meta(), tock=0)
 
 
 def shown(replica: Replica) -> dict[bytes, bytes]:

@@ -46,7 +46,7 @@ class Nodes:
         return reply.event
 
     def tell(self, at: int, event: Event) -> None:
-        self.replicas[at].replay(EventRecord(event, 1.7e9))
+        self.replicas[at].store.replay(EventRecord(event, 1.7e9))
 
     def exchange(self) -> None:
         """All tell all, what is superseded included, until nothing is new."""
@@ -57,7 +57,7 @@ class Nodes:
                     to.tree.close(source.tree.superseded())
                     for event in list(source.tree.present(source.tree.ledger.held())):
                         if event.path == HERE:
-                            to.replay(EventRecord(event, 1.7e9))
+                            to.store.replay(EventRecord(event, 1.7e9))
 
     def open(self, at: int) -> set[Link]:
         return {loser.link for loser in listed(self.replicas[at].tree)}

@@ -69,7 +69,7 @@ def crash(crash_at: int | None) -> Run:
 def check(after: Run, disk: MemoryDisk) -> None:
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
     replica = replayed("a", log)
-    slots, rows = replica.slots.get(ECHO, {}), replica.data.of(ECHO)
+    slots, rows = replica.store.slots.get(ECHO, {}), replica.store.data.of(ECHO)
     log.close()
     assert {f"row {number}" for number in after.rows} <= {*rows.keys()}
     assert {value for _, value in rows.items()} <= {b"kept"}

@@ -46,7 +46,7 @@ def event(
 
 def hear(replica: Replica, *events: Event) -> None:
     for one in events:
-        replica.replay(EventRecord(one, 1.7e9))
+        replica.store.replay(EventRecord(one, 1.7e9))
 
 
 def put(replica: Replica, value: bytes | None = b"\x03", path: Path = HERE, wall: float = 1.7e9) -> Ready:
@@ -139,7 +139,7 @@ def test_word_that_all_is_superseded_takes_no_winner(known: dict[str, int]) -> N
     replica = ready_replica(losers=1)
     mine = done(put(replica, path=ELSEWHERE))
     ranges = {NodeName(name): Ranges([(1, last)]) for name, last in known.items()}
-    replica.replay(KnownRecord(ranges))
+    replica.store.replay(KnownRecord(ranges))
     assert kept(replica) == [(NodeName("n00"), Tick(1))]
     assert kept(replica, ELSEWHERE) == [mine.link]
 
@@ -152,9 +152,9 @@ def test_write_stands_also_when_others_have_heard_of_its_tick_before(said: str) 
     ranges = {ME: Ranges.from_ticks([following])}
     match said:
         case "known":
-            replica.replay(KnownRecord(ranges))
+            replica.store.replay(KnownRecord(ranges))
         case "lost":
-            replica.replay(LostRecord(ranges))
+            replica.store.replay(LostRecord(ranges))
         case "named by a chain":
             hear(replica, event("a", 1, path=ELSEWHERE, older=((ME, following),)))
         case _:
@@ -168,7 +168,7 @@ def test_write_stands_also_when_others_have_heard_of_its_tick_before(said: str) 
 def test_decision_stands_also_when_others_have_heard_of_its_tick_before(what: type[Restore | Dismiss]) -> None:
     replica = ready_replica(losers=2)
     _, loser = kept(replica)
-    replica.replay(KnownRecord({ME: Ranges.from_ticks([replica.tick + 1])}))
+    replica.store.replay(KnownRecord({ME: Ranges.from_ticks([replica.tick + 1])}))
     made = done(replica.step(1, 1.7e9, LocalDecision(what(1, loser))))
     assert kept(replica) == [made.link]
 

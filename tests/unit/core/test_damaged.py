@@ -107,8 +107,8 @@ def test_event_that_comes_back_is_applied() -> None:
 def started(disk: Disk, path: Path) -> tuple[Replica, list[object]]:
     settings = CoreSettings(ME, "a:1", Start(9.0, 1))
     replica = Replica(settings, _Rng())
-    replica.load(ArchivedState(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path)))
-    replica.doubt(disk.seen)
+    replica.store.load(ArchivedState(disk.store.meta(), disk.store.tree.ledger.writers(), disk.entries_without(path)))
+    replica.store.doubt(disk.seen)
     return replica, list(replica.begin(0, 9.0).records)
 
 

@@ -38,7 +38,7 @@ def replica_with(*events: Event) -> Replica:
 
 def hear(replica: Replica, *events: Event) -> None:
     for one in events:
-        replica.replay(EventRecord(one, 1.7e9))
+        replica.store.replay(EventRecord(one, 1.7e9))
 
 
 def event(

@@ -47,7 +47,7 @@ def head(replica: Replica) -> Event:
 
 
 def hear(replica: Replica, event: Event) -> None:
-    replica.replay(EventRecord(event, 1.7e9))
+    replica.store.replay(EventRecord(event, 1.7e9))
 
 
 def remote(tick: int, tock: int, fence: Fence = NO_FENCE, value: bytes = TWO) -> Event:

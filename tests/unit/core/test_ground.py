@@ -159,7 +159,7 @@ def test_write_closes_as_many_versions_as_one_event_has_room_for() -> None:
 
 def test_write_for_which_the_disk_has_no_room_comes_back_with_its_purpose() -> None:
     replica, echo, _ = serving()
-    replica.data.check_room = full
+    replica.store.data.check_room = full
     ready = step(replica, asked(1, key="x", value=ONE))
     assert ([type(answer.result) for answer in ready.answers], ready.records) == ([NoSpaceError], [])
     assert echo.ground is not None
@@ -168,7 +168,7 @@ def test_write_for_which_the_disk_has_no_room_comes_back_with_its_purpose() -> N
 
 def test_write_without_a_purpose_asks_for_no_room_because_nobody_would_hear_of_it() -> None:
     replica, echo, _ = serving()
-    replica.data.check_room = full
+    replica.store.data.check_room = full
     step(replica, asked(1, entry=ONE))
     assert echo.ground is not None
     assert echo.ground.entries.versions("") == (ONE,)
@@ -222,7 +222,7 @@ def test_what_stands_elsewhere_below_a_service_is_told_to_nobody(names: tuple[An
 def test_what_nobody_is_told_of_any_more_is_not_kept() -> None:
     replica, _ = made(Fragile("begin"), serving()[2])
     assert replica.failed_services == {ECHO}
-    replica.replay(EventRecord(by_b(service_path(ECHO, "x"), ONE, 1), WALL))
+    replica.store.replay(EventRecord(by_b(service_path(ECHO, "x"), ONE, 1), WALL))
     assert replica.registry.service_changes == {(ECHO, "x"): None}
     step(replica, Wake())
     assert replica.registry.service_changes == {}
@@ -250,7 +250,7 @@ def test_life_of_a_node_is_known_and_another_one_is_told() -> None:
     lives = [step(replica, asked(1, life=name)).answers[0].result for name in ("b", "nobody")]
     assert lives == [{"life": 7}, {"life": None}]
     anew = Event(node_path(B), Kind.SET, Registration(9, "b:1", WALL).packed(), ((B, first_tick(9)),), Tock(60), WALL)
-    replica.replay(EventRecord(anew, WALL))
+    replica.store.replay(EventRecord(anew, WALL))
     step(replica, Wake(), 2000)
     assert [what for _, what in echo.inputs if isinstance(what, NodesChanged)] == [NodesChanged()]
     assert step(replica, asked(2, life="b"), 2000).answers[0].result == {"life": 9}

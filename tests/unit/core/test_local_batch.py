@@ -127,7 +127,7 @@ def test_batch_that_does_not_fit_into_a_life_begins_a_new_one() -> None:
     """Otherwise its ticks would not be consecutive, or run into the bits of the next life (docs/protocol, TICK-5)."""
     replica = ready_replica()
     mine = Event(Path(["x"]), Kind.SET, ONE, ((NodeName("me"), Tick(LIFE - 3)),), Tock(9), 0.0)
-    replica.replay(EventRecord(mine, 0.0))
+    replica.store.replay(EventRecord(mine, 0.0))
     ticks = [event.tick for event in events(step(replica, put("a", ONE), put("b", ONE), put("c", ONE)))][-3:]
     assert ticks == [ticks[0], ticks[0] + 1, ticks[0] + 2]
     assert ticks[0] > LIFE

@@ -74,7 +74,7 @@ class Asking:
         )
         self.replica = Replica(settings, random.Random(1), {ASKER: self.asker, ASKED: self.asked})
         for record in records:
-            self.replica.replay(record)
+            self.replica.store.replay(record)
         return self.replica.begin(0, WALL)
 
     def ask(self, id: int = 1) -> Ready:
@@ -255,7 +255,7 @@ def test_service_asks_when_it_begins_and_the_other_one_has_begun(both: Asking) -
 def test_what_was_asked_before_both_began_anew_is_replied_to_nobody(both: Asking) -> None:
     both.ask()
     number = both.number
-    both.replica.replay(ResetRecord())
+    both.replica.store.replay(ResetRecord())
     both.wake(2000)
     assert len(both.asker.restored) == 2
     both.asked.does = lambda turn, _: turn.answer(number, {"late": True})
@@ -335,7 +335,7 @@ def test_works_of_a_service_have_a_bound_wanted_or_not(both: Asking) -> None:
 def test_work_of_a_machine_that_began_anew_or_is_off_is_told_to_nobody(both: Asking) -> None:
     both.asker.does = working("seven")
     (work,) = both.ask().works
-    both.replica.replay(ResetRecord())
+    both.replica.store.replay(ResetRecord())
     both.wake(2000)
     step(both.replica, WorkDone(ASKER, work.id, 7))
     assert both.replies == []

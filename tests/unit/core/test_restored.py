@@ -26,7 +26,7 @@ def started(*, restored: bool, wall: float, alone: bool = True) -> tuple[Replica
     store.register(ME, 0, "a:1", 1000.0)
     replica = Replica(CoreSettings(ME, "a:1", Start(wall, 1), alone=alone), random.Random(0))
     meta = attrs.evolve(store.meta(), restored=restored)
-    replica.load(ArchivedState(meta, store.tree.ledger.writers(), list(store.tree.entries())))
+    replica.store.load(ArchivedState(meta, store.tree.ledger.writers(), list(store.tree.entries())))
     ready = replica.begin(0, wall)
     return replica, [record.life for record in ready.records if isinstance(record, LifeRecord)]
 
@@ -51,10 +51,10 @@ def test_node_that_is_not_restored_goes_on_in_its_life() -> None:
 
 
 def test_restored_mark_goes_with_the_next_settlement() -> None:
-    assert not started(restored=True, wall=5000.0)[0].meta().restored
+    assert not started(restored=True, wall=5000.0)[0].store.meta().restored
 
 
 def test_restored_node_that_ends_before_it_is_ready_keeps_the_mark() -> None:
     replica, begun = started(restored=True, wall=5000.0, alone=False)
     assert begun == []
-    assert replica.meta().restored
+    assert replica.store.meta().restored

@@ -48,7 +48,7 @@ def made(
     settings = core_settings(start=Start(WALL, 1), **told)
     replica = Replica(settings, random.Random(1), {ECHO: echo}, tree)
     for record in records:
-        replica.replay(record)
+        replica.store.replay(record)
     return replica, replica.begin(0, WALL)
 
 
@@ -161,7 +161,7 @@ def test_machine_begins_with_what_it_kept() -> None:
     echo = Echo()
     again, _ = made(echo, records)
     assert echo.restored == [{"count": b"1", "asked": b"1"}]
-    assert again.slots == {ECHO: {"count": b"1", "asked": b"1"}}
+    assert again.store.slots == {ECHO: {"count": b"1", "asked": b"1"}}
 
 
 def test_what_was_kept_before_a_reset_is_void() -> None:
@@ -200,7 +200,7 @@ def test_what_is_kept_after_an_old_disk_was_found_stays() -> None:
     again, ready = made(Echo(), records, restored=True)
     records += ready.records
     records += step(again, asked(1, to="b")).records
-    assert again.slots[ECHO]["count"] == b"1"
+    assert again.store.slots[ECHO]["count"] == b"1"
     echo = Echo()
     made(echo, records)
     assert echo.restored == [{"count": b"1", "asked": b"1"}]
@@ -282,7 +282,7 @@ def test_rows_stay_on_an_old_disk_and_over_a_download_and_the_service_is_told_of
     replica, ready = made(echo, records, restored=restored)
     if restored:
         assert row(OLD, b"") in ready.records
-    assert replica.data.find(ECHO, "x") == b"one"
+    assert replica.store.data.find(ECHO, "x") == b"one"
     assert echo.doubts == [(set(), False, restored)]
     assert (not echo.restored[-1]) is (restored or is_reset)
     records += ready.records
@@ -293,7 +293,7 @@ def test_rows_stay_on_an_old_disk_and_over_a_download_and_the_service_is_told_of
     last = Echo()
     replica, _ = made(last, records)
     assert last.doubts == [(set(), False, False)]
-    assert replica.data.find(ECHO, "x") == b"one"
+    assert replica.store.data.find(ECHO, "x") == b"one"
 
 
 # -- what fails
@@ -328,7 +328,7 @@ def test_service_that_fails_is_off_and_its_node_goes_on(at: str) -> None:
     assert [(answer.id, type(answer.result)) for answer in ready.answers] == [(1, InternalError)]
     assert "the service echo of a has failed, and is off" in str(ready.answers[0].result)
     assert (replica.failed_services, replica.is_serving) == ({ECHO}, True)
-    assert replica.slots == {}
+    assert replica.store.slots == {}
     again = step(replica, asked(2, to="b"))
     assert [type(answer.result) for answer in again.answers] == [InternalError]
     assert step(replica, NodeTold(B, 7, ECHO, b"ask 1")).tells == []

@@ -85,7 +85,7 @@ def test_ready_that_is_left_is_noticed() -> None:
 
 def test_machine_that_breaks_its_promise_is_noticed() -> None:
     fleet = _fleet(PromisesAreKept(), "n0")
-    fleet.hosts["n0"].live.losses.are_any = True
+    fleet.hosts["n0"].live.store.losses.are_any = True
     with pytest.raises(BrokenRuleError, match="n0: it does not hold that it is known whether there are some"):
         fleet.run(WHOLE_EVERY * 60_000)
 

@@ -173,7 +173,7 @@ def test_rows_stay_on_an_old_disk_and_over_its_download_and_the_service_is_told(
     assert fleet.run_until(lambda: any(is_old for _, _, is_old in nodes.machines["b"].doubts), 120_000)
     fleet.run(60_000)
     assert host.live.is_serving
-    assert host.live.slots == {}
+    assert host.live.store.slots == {}
     ground = nodes.machines["b"].ground
     assert ground is not None
     assert [*ground.data.items()] == [("x", b"one")]

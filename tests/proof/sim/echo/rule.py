@@ -74,7 +74,7 @@ class RowsStay(Observer):
         """Of each step."""
 
     def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
-        name, data = process.host.name, process.replica.data
+        name, data = process.host.name, process.replica.store.data
         found = {key: data.find(service, key) for service, key in data.rows() if service == ECHO}
         known = self._durable.get(name, found)
         before = [steps for other, steps in self._under_way.items() if other.host is process.host]
