@@ -83,6 +83,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "CONTRIBUTING.rst": (CONTRIBUTOR,),
     "docs/cli.rst": (Reader(pastes=True),),
     "docs/concepts.rst": (Reader(environment=FAST),),
+    "docs/howto/activity.rst": (Reader(),),
     "docs/howto/agent-gone.rst": (PASTES,),
     "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (PASTES,),

@@ -6,13 +6,18 @@ Knows: sockets and lines.  Does not know how the server is made.
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.process.activities import Stranger, listener_port, logged_in, shown, strangers, wait_clients
-from tests.process.servers import Server, Servers, open_servers
+from tests.process.servers import ROOT, Server, Servers, open_servers
 
 LIMITS = ("limits.activity_queue_bytes=1048576", "limits.activity_connections=60", "activity.rate=100000")
 ACTIVITY = {"username": "anonymous", "activity": {"a": 1}}
@@ -166,6 +171,31 @@ def test_command_names_the_listener_and_its_clients(server: Server, port: int) -
 def test_command_that_cannot_be_meant_is_refused(server: Server, words: list[str], code: int) -> None:
     ran = server.run("activity", *words)
     assert (ran.code, ran.out, "Traceback" in ran.err) == (code, b"", False)
+
+
+def test_chats_of_the_howto_talk_to_each_other(server: Server, port: int, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "activity.rst").read_text("utf-8")
+    found = {}
+    for language, program in (("python", sys.executable), ("javascript", "node"), ("perl", "perl")):
+        if shutil.which(program) is not None:
+            block = re.search(rf"In {language}:\n\n\.\. code-block:: \w+\n\n((?:   .*\n|\n)+)", page, re.IGNORECASE)
+            assert block is not None
+            (tmp_path / language).write_text(textwrap.dedent(block[1]), "utf-8")
+            words = [program, str(tmp_path / language), "127.0.0.1", str(port), language]
+            found[language] = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_clients(server, len(found))
+        for language, process in found.items():
+            assert process.stdin is not None
+            process.stdin.write("hello\n")
+            process.stdin.flush()
+            for other in found.values():
+                assert other.stdout is not None
+                assert other.stdout.readline() == f"{language}: hello\n"
+    finally:
+        for process in found.values():
+            process.kill()
+            process.communicate()
 
 
 def test_no_secret_is_shown_or_logged(server: Server, port: int) -> None:

@@ -39,7 +39,11 @@ class ActivityListener:
     """That of one node."""
 
     def __init__(
-        self, driver: Driver, limits: ActivityLimits, listeners: Sequence[trio.SocketListener], place: ListenerPlace
+        self,
+        driver: Driver,
+        limits: ActivityLimits,
+        listeners: Sequence[trio.abc.Listener[trio.abc.HalfCloseableStream]],
+        place: ListenerPlace,
     ) -> None:
         """`place`: where the clients of other nodes are sent to."""
         self._driver: Final = driver
@@ -61,7 +65,7 @@ class ActivityListener:
                 nursery.start_soon(self._told.run)
                 nursery.start_soon(self._attend)
 
-                async def handle(stream: trio.SocketStream) -> None:
+                async def handle(stream: trio.abc.HalfCloseableStream) -> None:
                     await self._handle(stream, idle)
 
                 log.info("activity_listens host=%s port=%d", *self._place)
@@ -90,7 +94,7 @@ class ActivityListener:
 
     # -- connections
 
-    async def _handle(self, stream: trio.SocketStream, idle: IdleConnections) -> None:
+    async def _handle(self, stream: trio.abc.HalfCloseableStream, idle: IdleConnections) -> None:
         driver = self._driver
         if self._open >= self._limits.activity_connections:
             driver.counters["activity_connections_refused"] += 1
@@ -114,7 +118,7 @@ class ActivityListener:
             self._open -= 1
             driver.counters["activity_connections"] = self._open
 
-    async def _turn_away(self, stream: trio.SocketStream) -> None:
+    async def _turn_away(self, stream: trio.abc.HalfCloseableStream) -> None:
         if self._refused >= REFUSED_MAX:
             await trio.aclose_forcefully(stream)
             return
@@ -132,7 +136,7 @@ class ActivityListener:
             self._refused -= 1
 
 
-async def _linger(stream: trio.SocketStream) -> None:
+async def _linger(stream: trio.abc.HalfCloseableStream) -> None:
     """Read what is still under way and forget it: closing in the face of unread data could destroy the last word."""
     with trio.move_on_after(LINGER_S):
         await stream.send_eof()
