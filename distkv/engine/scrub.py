@@ -83,7 +83,7 @@ class Scrub:
         """Begin to look, or join whoever does so already. `is_fast`: without pauses."""
         if self.progress is None:
             sizes = self._archive.sizes()
-            count = sizes.history_rows + max(self._archive.state_rows, 0) + len(self._settler.data)
+            count = sizes.history_rows + max(self._archive.state_rows, 0) + len(self._settler.state.data)
             self.progress = ScrubRound(self._wall(), count, is_fast)
             self._asked.set()
         self.progress.is_fast |= is_fast
@@ -111,7 +111,7 @@ class Scrub:
             for damage in gone:
                 all_damage.note(damage)
             raise
-        self._settler.losses.drop_nameless()
+        self._settler.state.losses.drop_nameless()
         for damage in gone:
             log.warning("lost_dropped place=%s: a person does without it, at whatever path it was", damage.place)
         return len(gone)

@@ -20,8 +20,6 @@ from typing import Any, Final, TypeAlias
 import attrs
 import trio
 
-from distkv.core.ground.data import Data
-from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
 from distkv.core.update import Store
 from distkv.engine.changes import Changes
@@ -33,7 +31,6 @@ from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, N
 from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, data_damage
@@ -82,7 +79,8 @@ class Settler:
         run_blocking: RunBlocking = on_a_thread,
         unsettled_max: int = UNSETTLED_MAX,
     ) -> None:
-        self._state = state
+        self.state: Final = state
+        """What is settled, and what will be; only read."""
         self._committer = committer
         self._archive = archive
         self._log = store
@@ -112,7 +110,7 @@ class Settler:
 
     def note_replayed(self, lsn: int, record: Record, data: bytes, paths: Sequence[Path]) -> None:
         """A record that the archive has not was read at the start, and changed the entries of `paths`."""
-        heads = (entry.head for path in paths if (entry := self._state.tree.get(path)) is not None)
+        heads = (entry.head for path in paths if (entry := self.state.tree.get(path)) is not None)
         self._add(lsn, record, data, {id(head) for head in heads})
         if isinstance(record, KnownRecord) and record.ranges and not paths:  # else it closed something
             self._add_missed(lsn, data)
@@ -135,28 +133,13 @@ class Settler:
                 self._look(change.event.path)
         self._close_if_large(self._next_lsn)
 
-    @property
-    def tree(self) -> Tree:
-        """What is settled, and what will be."""
-        return self._state.tree
-
-    @property
-    def data(self) -> Data:
-        """What services keep row by row; the same is true of it."""
-        return self._state.data
-
     def rewrite(self) -> None:
         """Have all settled anew, because some of what was settled is damaged. Blocks: for the end of a start."""
-        for entry in self._state.tree.entries():
+        for entry in self.state.tree.entries():
             self._look(entry.head.path)
-        for row in self._state.data.rows():
+        for row in self.state.data.rows():
             self._look_at_row(*row)
         self._forget()
-
-    @property
-    def losses(self) -> Losses:
-        """What was settled, and the disk lost."""
-        return self._state.losses
 
     async def write_anew(self) -> None:
         """The same while the node runs; returns when it is done.
@@ -166,12 +149,12 @@ class Settler:
         """
         async with self._one_at_a_time:  # nothing may be taken before all paths were looked at
             self._is_looking = True
-            paths = [entry.head.path for entry in self._state.tree.entries()]
+            paths = [entry.head.path for entry in self.state.tree.entries()]
             for at in range(0, len(paths), LOOKS):
                 for path in paths[at : at + LOOKS]:
                     self._look(path)
                 await trio.lowlevel.checkpoint()
-            rows = [*self._state.data.rows()]
+            rows = [*self.state.data.rows()]
             for at in range(0, len(rows), LOOKS):
                 for row in rows[at : at + LOOKS]:
                     self._look_at_row(*row)
@@ -267,7 +250,7 @@ class Settler:
 
     def changes(self, wanted: TickRanges, path: Path) -> Changes:
         """The content of ticks that the ledger holds, at and below a path."""
-        return Changes(self._archive.changes, self.recent(), self._state.tree, wanted, path, self._run_blocking)
+        return Changes(self._archive.changes, self.recent(), self.state.tree, wanted, path, self._run_blocking)
 
     def statistics(self) -> dict[str, int]:
         """How much lies where."""
@@ -412,7 +395,7 @@ class Settler:
             key = path_key(event.path)
             row = HistoryRow(lsn, key, event.node, event.tick, record.arrived, data, id(event) in winners)
             stretch.history.append(row)
-            if self._state.tree.is_only(event):
+            if self.state.tree.is_only(event):
                 stretch.held[key] = row
             else:
                 self._look(event.path)
@@ -436,19 +419,19 @@ class Settler:
 
     def _look(self, path: Path) -> None:
         """See what a path holds now."""
-        key, entry = path_key(path), self._state.tree.get(path)
+        key, entry = path_key(path), self.state.tree.get(path)
         self._unsettled.held[key] = None if entry is None else encode_entry(entry)
 
     def _look_at_row(self, machine: str, key: str) -> None:
         """See what a row of data holds now."""
-        self._unsettled.data[machine, key] = self._state.data.find(machine, key)
+        self._unsettled.data[machine, key] = self.state.data.find(machine, key)
 
     def is_healed(self, damage: DamagedRow) -> bool:
         """Whether what a row of the state held, or a row of data, is here, was replaced or was made good."""
         if damage.is_data:
-            lost = self._state.data.lost()
+            lost = self.state.data.lost()
             return damage not in {data_damage(machine, key) for machine, key in lost}
-        return not self._state.losses.has(path_of(damage))
+        return not self.state.losses.has(path_of(damage))
 
     def _close(self, lsn: int) -> None:
         """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
@@ -459,10 +442,10 @@ class Settler:
         known.forget(healed)
         taken = self._unsettled
         gone = [path for path, held in taken.held.items() if held is None]
-        books = self._state.tree.ledger.writers()
+        books = self.state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
-        meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        slots, gone_slots = taken.slot_rows(self._state.slots)
+        meta, count = encode_meta(self.state.meta()), len(self.state.tree)
+        slots, gone_slots = taken.slot_rows(self.state.slots)
         batch = Settlement(
             lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots,
             data=taken.data, forget_data=taken.forget_data,

@@ -106,7 +106,7 @@ class Site:
         self.hand.elected_ms = self.now_ms  # a restarted leader has to be elected again
         rng = Random(self.fleet.rng.random())
         self.service = TokenService(settings, self.hand, self.effects, rng, self.now_ms)
-        self.service.restore(self.slots, self.now_ms)
+        self.service.serving.restore(self.slots, self.now_ms)
         self.step(lambda service: service.go_on(self.now_ms, 0.0))
 
     def stop(self) -> None:

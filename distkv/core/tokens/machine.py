@@ -88,11 +88,11 @@ class TokenMachine:
 
     def served(self, token: str) -> ServedToken | None:
         """A token as this server knows it, which is not to be changed; None: this node is no server."""
-        return None if self._service is None else self._service.served(token)
+        return None if self._service is None else self._service.serving.served(token)
 
     def serves(self, token: str, boot_ms: int) -> bool:
         """Whether this server may grant this now."""
-        return self._service is not None and self._service.serves(token, boot_ms)
+        return self._service is not None and self._service.serving.serves(token, boot_ms)
 
     def statistics(self) -> dict[str, object]:
         """What people are shown: who serves, and, of a server, what it knows of the others."""
@@ -210,7 +210,7 @@ class TokenMachine:
         service = TokenService(serving, consensus, effects, self._rng, boot_ms, consensus.start)
         agreement = AgreementTurn(boot_ms, effects)
         consensus.restore(agreement, slots)
-        service.restore(slots, boot_ms)
+        service.serving.restore(slots, boot_ms)
         self._count_nodes(service)
         self._consensus, self._service = consensus, service
         turn.keep(IDENTITY_SLOT, pack((life, boot)))
@@ -220,7 +220,7 @@ class TokenMachine:
         self._do_all(turn)
 
     def _count_nodes(self, service: TokenService) -> None:
-        service.set_nodes(0 if self._nodes is None else len(self._nodes.registered))
+        service.shares.is_one_node = self._nodes is not None and len(self._nodes.registered) == 1
 
     def _identity(self, node_life: int, kept: bytes | None) -> tuple[int, int]:
         """The life of the service, and the number of this start, which is above all earlier ones: each life of the node
@@ -251,7 +251,7 @@ class TokenMachine:
         names = consensus.listed
         if self._service is None or not names:
             return
-        self._service.listed(names)
+        self._service.servers.listed(names)
         if names != self._listed:
             self._listed = names
             if names != tuple(sorted(self.settings.servers)):

@@ -8,7 +8,6 @@ through the effects. After an input `go_on` has to be called, once for all of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from distkv.core.ground.alarms import earliest
@@ -20,7 +19,6 @@ from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.proxy import NEVER_MS, Proxy
 from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
 from distkv.core.tokens.serving.handover import Giving
-from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.server import TokenServing
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving_settings import ServingSettings
@@ -44,41 +42,17 @@ class TokenService:
     ) -> None:
         """`first_call`: see `Calls`."""
         self._questions: Final = Questions(settings.me, settings.boot, effects, first_call)
-        self._servers: Final = KnownServers(settings.servers)
-        self._proxy: Final = Proxy(settings, self._questions, self._servers, effects, rng)
-        self._shares: Final = SessionShares(settings.sessions_max)
-        self._serving: Final = TokenServing(
-            settings, authority, self._questions, effects, self._shares, now_ms
+        self.servers: Final = KnownServers(settings.servers)
+        self._proxy: Final = Proxy(settings, self._questions, self.servers, effects, rng)
+        self.shares: Final = SessionShares(settings.sessions_max)
+        self.serving: Final = TokenServing(
+            settings, authority, self._questions, effects, self.shares, now_ms
         )
-
-    def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
-        """What was durable when this node ended.
-
-        Raises:
-            DecodeError: a slot is damaged.
-        """
-        self._serving.restore(slots, now_ms)
-
-    def listed(self, names: Iterable[NodeName]) -> None:
-        """These are the servers, as the store has it."""
-        self._servers.listed(names)
-
-    def set_nodes(self, count: int) -> None:
-        """So many nodes belong to the network."""
-        self._shares.is_one_node = count == 1
-
-    def served(self, token: str) -> ServedToken:
-        """A token as this server knows it, which is not to be changed."""
-        return self._serving.served(token)
-
-    def serves(self, token: str, now_ms: int) -> bool:
-        """Whether this server may grant it now."""
-        return self._serving.serves(token, now_ms)
 
     @property
     def claims(self) -> int:
         """How many claims of sessions are kept here: by a server, or until all servers have them."""
-        return self._proxy.claims + self._serving.claims
+        return self._proxy.claims + self.serving.claims
 
     # -- clients
 
@@ -108,14 +82,14 @@ class TokenService:
     def go_on(self, now_ms: int, wall: float | None = None, *, is_as_agreed: bool = False) -> None:
         """Time passed, or something happened. `wall` is what the clock on the wall says, in seconds. `is_as_agreed`:
         only time has changed what the authority allows since the last call."""
-        map = self._serving.go_on(now_ms, wall, is_as_agreed=is_as_agreed)
-        if map.version and self._servers.heard(map, now_ms):
+        map = self.serving.go_on(now_ms, wall, is_as_agreed=is_as_agreed)
+        if map.version and self.servers.heard(map, now_ms):
             self._proxy.map_changed(now_ms)
         if now_ms >= self._proxy.due_ms:
             self._proxy.woken(now_ms)
         if self._questions.own:
             self._do_own(now_ms)
-        self._serving.note_due(now_ms)
+        self.serving.note_due(now_ms)
 
     def woken(self, now_ms: int) -> None:
         """It is the time that `note_due` said."""
@@ -126,7 +100,7 @@ class TokenService:
     def note_due(self, next_ms: int | None = None) -> int | None:
         """After a step: when `woken` has something to do, or `next_ms` if that is earlier."""
         proxy_ms = None if self._proxy.due_ms == NEVER_MS else self._proxy.note_due()
-        return earliest(next_ms, self._questions.wake_ms(), proxy_ms, self._serving.due_ms)
+        return earliest(next_ms, self._questions.wake_ms(), proxy_ms, self.serving.due_ms)
 
     # -- inside
 
@@ -137,7 +111,7 @@ class TokenService:
             self._happened(own.popleft(), now_ms)
 
     def _happened(self, event: QuestionEvent, now_ms: int) -> None:
-        serving = self._serving
+        serving = self.serving
         match event:
             case ServerAsked(call=call, question=question):
                 serving.asked(call, question, now_ms)
@@ -154,4 +128,4 @@ class TokenService:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._questions.check()
         self._proxy.check()
-        self._serving.check()
+        self.serving.check()
