@@ -115,6 +115,14 @@ ACCOUNT_RULES = (
         LOGINS,
     ),
     broken(
+        "account-each-login-has-a-hash",
+        "all who try one secret for one account wait for one hash",
+        "core/accounts/logins.py",
+        "        if purpose not in self._hashing:\n",
+        "        if self._hashing is not None:\n",
+        LOGINS,
+    ),
+    broken(
         "account-token-of-clients",
         "tokens whose names begin with `:` are for services",
         "core/tokens/machine.py",

@@ -53,14 +53,14 @@ async def asked(node: Node, request: AccountAsked) -> object:
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[World]:
-    """Nodes that all serve tokens, and grant them by now."""
+async def three(names: str = "abc") -> AsyncIterator[World]:
+    """Nodes that grant tokens by now; a, b and c serve them."""
     async with trio.open_nursery() as nursery:
         world = new_world(nursery)
-        for name in "abc":
+        for name in names:
             await world.start(name, init=1 if name == "a" else None, services=machines(name, *"abc"), tree=TreeConfig())
             await world.ready(name)
-        await world.converged(*"abc")
+        await world.converged(*names)
         await trio.sleep(4 * LEASE_S)
         yield world
         nursery.cancel_scope.cancel()
@@ -103,3 +103,31 @@ async def test_of_three_who_register_one_name_at_once_one_succeeds(autojump_cloc
             for node in world.nodes.values():
                 expected = SecretChecked if secret == owner else "wrong_secret"
                 assert await asked(node, Check(0, "ann", secret.encode())) == expected
+
+
+async def test_smaller_side_of_a_split_registers_nobody_and_logs_in_whom_it_knows(autojump_clock: MockClock) -> None:
+    """ACCOUNT-7."""
+    async with three("abcde") as world:
+        assert await asked(world.nodes["a"], Register(0, "ann", b"one")) is Registered
+        await world.converged(*"abcde")
+        world.network.partition([*map(NodeName, "abd")], [*map(NodeName, "ce")])
+        await trio.sleep(6 * LEASE_S)
+        assert await asked(world.nodes["e"], Register(0, "bob", b"one")) == "no_majority"
+        assert await asked(world.nodes["d"], Register(0, "bob", b"two")) is Registered
+        assert await asked(world.nodes["e"], Check(0, "ann", b"one")) is SecretChecked
+        assert await asked(world.nodes["e"], Check(0, "bob", b"two")) == "no_majority"
+        world.network.heal()
+        await world.converged(*"abcde")
+        assert await asked(world.nodes["e"], Check(0, "bob", b"two")) is SecretChecked
+
+
+async def test_no_client_reads_an_account_or_gets_a_token_of_services(autojump_clock: MockClock) -> None:
+    """ACCOUNT-1, ACCOUNT-2."""
+    async with solo_node(services=machines("a", "a")) as node, node.client() as client:
+        await trio.sleep(2 * LEASE_S)
+        assert await asked(node, Register(0, "ann", b"one")) is Registered
+        assert (await client.ask("get_value", path=[None, "service", "accounts", "ann"]))["code"] == "forbidden"
+        assert (await client.ask("token_show", token=":user ann"))["code"] == "forbidden"
+        assert (await client.ask("account_list"))["names"] == ["ann"]
+        assert "code" not in await client.ask("account_remove", name="ann")
+        assert (await client.ask("account_list"))["names"] == []

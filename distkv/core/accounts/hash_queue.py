@@ -57,8 +57,8 @@ class HashQueue:
         self._running.discard(purpose)
         self._go_on(turn)
 
-    def drop(self, username: str, purpose: Hashable) -> None:
-        """It is not wanted any more. One that is under way ends."""
+    def drop(self, username: str, purpose: Hashable) -> bool:
+        """It is not wanted any more. One that is under way comes all the same; False: it is."""
         waiting = self._waiting.get(username)
         left = deque([one for one in waiting or () if one[0] != purpose])
         self._count -= len(waiting or ()) - len(left)
@@ -66,6 +66,7 @@ class HashQueue:
             self._waiting[username] = left
         else:
             self._waiting.pop(username, None)
+        return purpose not in self._running
 
     def _go_on(self, turn: ServiceTurn) -> None:
         while self._waiting and len(self._running) < AT_ONCE:

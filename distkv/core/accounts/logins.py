@@ -27,15 +27,15 @@ from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.errors import BusyError, RequestError
 from distkv.model.invariant import must
-from distkv.wire.account_entries import AccountEntry
+from distkv.wire.account_entries import AccountEntry, SecretHash
 from distkv.wire.account_errors import NoMajorityError, WrongSecretError
 
 
 @attrs.frozen
 class SecretHashed:
-    """The purpose of a hash that a check needs."""
+    """The purpose of a hash that checks need: all who try this secret for this account wait for the same one."""
 
-    id: int
+    digest: bytes
 
 
 @attrs.define(eq=False)
@@ -46,6 +46,8 @@ class _OpenLogin:
     until_ms: int
     entry: AccountEntry | None = None
     """Against which it is checked."""
+    waits_for: SecretHashed = SecretHashed(b"")
+    """The hash."""
 
 
 class Logins:
@@ -69,6 +71,8 @@ class Logins:
         """By the name: the inquiry, and who waits for it."""
         self._settling: Final = dict[str, tuple[int, set[int]]]()
         """By the name: the change, and who waits for it."""
+        self._hashing: Final = dict[SecretHashed, set[int]]()
+        """Who waits for each hash; a hash that is under way is here also when nobody does any more."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -93,17 +97,15 @@ class Logins:
 
     def hashed(self, turn: ServiceTurn, purpose: SecretHashed, reply: object) -> None:
         """The hash of a secret came."""
-        login = self._open.get(purpose.id)
-        if login is None:
-            return
-        kept = None if login.entry is None else login.entry.secret
-        if isinstance(reply, RequestError):
-            self._answer(turn, login, reply)
-        elif kept is not None and isinstance(reply, bytes) and compare_digest(reply, kept.hash):
-            self._right.add(kept, login.secret)
-            self._let_in(turn, login)
-        else:
-            self._answer(turn, login, _wrong())
+        for login in [self._open[id] for id in sorted(self._hashing.pop(purpose, ()))]:
+            kept = None if login.entry is None else login.entry.secret
+            if isinstance(reply, RequestError):
+                self._answer(turn, login, reply)
+            elif kept is not None and isinstance(reply, bytes) and compare_digest(reply, kept.hash):
+                self._right.add(kept, login.secret)
+                self._let_in(turn, login)
+            else:
+                self._answer(turn, login, _wrong())
 
     def step(self, turn: ServiceTurn, what: Replied) -> bool:
         """Something was answered; whether it was for a login."""
@@ -179,11 +181,19 @@ class Logins:
             self._right.add(kept, login.secret)
             self._let_in(turn, login)
         else:
+            self._hash(turn, login, kept)
+
+    def _hash(self, turn: ServiceTurn, login: _OpenLogin, kept: SecretHash) -> None:
+        purpose = SecretHashed(self._right.digest(kept, login.secret))
+        if purpose not in self._hashing:
             try:
-                purpose = SecretHashed(login.id)
                 self._queue.add(turn, login.username, purpose, login.secret, kept.salt, kept.cost)
             except BusyError as error:
                 self._answer(turn, login, error)
+                return
+            self._hashing[purpose] = set()
+        self._hashing[purpose].add(login.id)
+        login.waits_for = purpose
 
     def _let_in(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         """The secret is that of the entry; if it is sure, that is all."""
@@ -207,7 +217,11 @@ class Logins:
 
     def _forget(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         del self._open[login.id]
-        self._queue.drop(login.username, SecretHashed(login.id))
+        purpose = login.waits_for
+        if purpose in self._hashing:
+            self._hashing[purpose].discard(login.id)
+            if not self._hashing[purpose] and self._queue.drop(login.username, purpose):
+                del self._hashing[purpose]
         if login.username in self._settling:
             self._settling[login.username][1].discard(login.id)
         inquiry, ids = self._looking.get(login.username, (0, set[int]()))
@@ -221,6 +235,7 @@ class Logins:
         self._inquiries.check()
         must(len(self._open) <= self._waiting_max, "few logins wait")
         waiting = [id for _, ids in (*self._looking.values(), *self._settling.values()) for id in ids]
+        waiting += [id for ids in self._hashing.values() for id in ids]
         must(len(waiting) == len(set(waiting)) and set(waiting) <= self._open.keys(), "a login waits for one thing")
 
 

@@ -29,7 +29,7 @@ class RightSecrets:
 
     def add(self, kept: SecretHash, secret: bytes) -> None:
         """This secret is right for what is kept of it."""
-        digest = self._digest(kept, secret)
+        digest = self.digest(kept, secret)
         self._digests.pop(digest, None)
         self._digests[digest] = None
         if len(self._digests) > PAIRS_MAX:
@@ -37,9 +37,10 @@ class RightSecrets:
 
     def has(self, kept: SecretHash, secret: bytes) -> bool:
         """Whether that is known; else it may be right all the same."""
-        return self._digest(kept, secret) in self._digests
+        return self.digest(kept, secret) in self._digests
 
-    def _digest(self, kept: SecretHash, secret: bytes) -> bytes:
+    def digest(self, kept: SecretHash, secret: bytes) -> bytes:
+        """Of a secret for what is kept, right or not."""
         return blake2b(kept.hash + kept.salt + secret, key=self._key).digest()
 
     def check(self) -> None:

@@ -111,6 +111,27 @@ def test_thousand_logins_of_one_user_cost_one_hash() -> None:
     assert works == 1
 
 
+def test_many_who_log_in_at_once_with_one_secret_wait_for_one_hash() -> None:
+    """ACCOUNT-13."""
+    net = AccountNet()
+    net.result(A, ONE)
+    numbers = [net[B].ask(RIGHT) for _ in range(500)]
+    assert len([*net.those("work")]) == 1
+    net[B].step(ServiceWithdrawn("accounts", numbers[0]))
+    net.run()
+    assert {shown(net[B].answers[number]) for number in numbers[1:]} == {SecretChecked}
+
+
+def test_hash_that_nobody_waits_for_any_more_is_not_made_twice() -> None:
+    net = AccountNet()
+    net.result(A, ONE)
+    net[B].step(ServiceWithdrawn("accounts", net[B].ask(RIGHT)))
+    number = net[B].ask(RIGHT)
+    assert len([*net.those("work")]) == 1
+    net.run()
+    assert shown(net[B].answers[number]) is SecretChecked
+
+
 def test_secret_of_a_removed_account_is_not_remembered() -> None:
     net = AccountNet()
     net.result(A, ONE)
