@@ -23,6 +23,7 @@ from typing import Final, Protocol
 import attrs
 
 from bench import (
+    activity,
     continuous,
     durability,
     keeping,
@@ -47,6 +48,7 @@ from bench.servers import (
     etcd,
     etcd_leader,
     etcds,
+    nats,
     open_servers,
     redis,
     with_fences,
@@ -55,7 +57,7 @@ from bench.servers import (
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens", "topics")
+PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens", "topics", "activity")
 ASKED: Final = ("pipeline", "past", "continuous", "clients")
 """What is measured only when it is asked for: it needs Spark, or another client."""
 
@@ -427,6 +429,50 @@ def _add_topics(
     report.add_rounds(key, title, samples, cells)
 
 
+def _activity(report: Report, generator: Generator, directory: Path) -> None:
+    for measure in (_activity_alone, _activity_of_three):
+        _attempt(report, f"activity, {measure.__name__[1:]}", partial(measure, report, generator, directory))
+
+
+def _activity_alone(report: Report, generator: Generator, directory: Path) -> None:
+    """One node, its own watchers, and Redis."""
+    place = directory / "one"
+    node, peer = distkv(place, config=activity.SETTINGS), redis(place, is_durable=False)
+    with open_servers({node.name: node, peer.name: peer}):
+        groups = {
+            OURS: tokens.Group(activity.listener_of(node)),
+            activity.WATCHERS: tokens.Group(activity.watched(node)),
+            peer.name: tokens.Group(peer),
+        }
+        _add_activity(report, generator, "activity", "Activity on one node", groups, activity.ALONE_CELLS)
+
+
+def _activity_of_three(report: Report, generator: Generator, directory: Path) -> None:
+    """Three nodes, and three NATS servers with routes beside them."""
+    place = directory / "three"
+    with (
+        network.open_network(place, config=activity.SETTINGS) as ours,
+        open_servers(nats(place, [f"nats-{name}" for name in network.NAMES]), is_cluster=True) as theirs,
+    ):
+        nodes, peers = list(ours.nodes.values()), list(theirs.values())
+        first, *others = map(activity.listener_of, nodes)
+        groups = {
+            OURS: tokens.Group(first, others),
+            activity.HELD: tokens.Group(nodes[0], nodes[1:]),
+            "nats": tokens.Group(peers[0], peers[1:]),
+        }
+        _add_activity(report, generator, "activity_three", "Activity on three nodes", groups, activity.THREE_CELLS)
+
+
+def _add_activity(
+    report: Report, generator: Generator, key: str, title: str, groups: Mapping[str, tokens.Group],
+    cells: Sequence[activity.ActivityCell],
+) -> None:  # fmt: skip
+    plan = report.plan
+    samples = activity.run_activity(groups, generator, cells, rounds=plan.rounds, seconds=plan.seconds, say=_say)
+    report.add_rounds(key, title, samples, cells, lambda figures: f"{rounds_table(figures)}\n{activity.DIFFERENCE}")
+
+
 def _clients(report: Report, _: Generator, directory: Path) -> None:
     from bench import clients  # redis-py is there only when this part is asked for
 
@@ -468,6 +514,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "links": _links,
     "tokens": _tokens,
     "topics": _topics,
+    "activity": _activity,
     "pipeline": _pipeline,
     "past": _past,
     "continuous": _continuous,

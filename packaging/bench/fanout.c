@@ -6,6 +6,7 @@
  * PROTOCOL  distkv  every watcher has a connection, and a `watch` on the same prefix; the writer sets PATHS paths below it
  *           redis   every watcher has a connection that has subscribed to the same channel; the writer publishes
  *           nats    the same
+ *           activity  everybody logs in, and the writer sends activities
  * SECONDS   0: until SIGTERM, and every delivery counts; else the first 15 % do not count
  * WATCHED   one port or more, with commas between them: there the watchers watch in turn
  * PAUSE_US  0: a message leaves as soon as it may; else after a random pause, this long on average
@@ -16,7 +17,8 @@
  *
  * What is believed: nothing.  A delivery counts when it is the next one of its watcher, by its number, with every byte; distkv:
  * with the number of the watch and a token.  When all is over, nothing more may come.  `resync` is counted, and what is shown in its course
- * is no delivery; the messages that it stands for are waited for no longer.  NATS answers no message.  With no watchers, what counts
+ * is no delivery; the messages that it stands for are waited for no longer.  NATS answers no message; an activity's
+ * answer is its echo.  With no watchers, what counts
  * is the answer to each message.
  *
  * One line of JSON is printed, with the fields of load.c.  A latency is the time from the sending of a message until one watcher has it.
@@ -108,6 +110,22 @@ static enum verdict read_item(struct watcher *w, const uint8_t *at, const uint8_
     return has_token ? deliver(w, found, now) : WRONG;
 }
 
+/* An activity of ours. */
+static enum verdict read_line(const char *line, size_t length, const char **found) {
+    static const char before[] = "{\"v\":\"";
+    const char *at = memmem(line, length, before, sizeof before - 1);
+    if (!memmem(line, length, "\"ACTIVITY_BROADCAST\"", 20)) return REFUSED;
+    if (!at || (size_t)(line + length - at) < sizeof before + size) return WRONG;
+    *found = at + sizeof before - 1;
+    return (*found)[size] == '"' ? GOOD : WRONG;
+}
+
+static enum verdict hear_line(struct watcher *w, const char *line, size_t length, uint64_t now) {
+    const char *found = NULL;
+    enum verdict verdict = read_line(line, length, &found);
+    return verdict == GOOD ? deliver(w, found, now) : verdict;
+}
+
 static size_t frame_header(char *to) {
     if (protocol == 'n') return (size_t)sprintf(to, "MSG %s 1 %zu\r\n", channel, size);
     return (size_t)sprintf(to, "*3\r\n$7\r\nmessage\r\n$9\r\n%s\r\n$%zu\r\n", channel, size);
@@ -133,6 +151,11 @@ static size_t take_one(struct watcher *w, const char *in, size_t fill, uint64_t 
         if (!end) return 0;
         length = (size_t)(end - (const uint8_t *)in);
         verdict = read_item(w, (const uint8_t *)in, end, now);
+    } else if (protocol == 'a') {
+        const char *end = memchr(in, '\n', fill);
+        if (!end) return 0;
+        length = (size_t)(end - in) + 1;
+        verdict = hear_line(w, in, length, now);
     } else {
         size_t before = *header ? strlen(header) : frame_header(header);
         if (protocol == 'n' && *in != *header) return take_line(w->fd, in, fill);
@@ -157,20 +180,36 @@ static void hear(struct watcher *w) {
 static bool is_begun(const char *in, size_t fill, const char *words) {
     if (protocol == 'd') return skip((const uint8_t *)in, (const uint8_t *)in + fill);
     if (protocol == 'n') return memmem(in, fill, words, strlen(words)) && in[fill - 1] == '\n'; /* other lines may come before */
+    if (protocol == 'a') return fill && in[fill - 1] == '\n';
     return fill >= 4 && !memcmp(in + fill - 2, "\r\n", 2);
 }
 
-/* Read what begins the conversation, and see that these bytes are in it. */
-static void expect(int fd, const char *words) {
-    char in[4096];
+/* Read what begins the conversation, and see that these bytes are in it; what was read. */
+static const char *expect(int fd, const char *words) {
+    static char in[4097];
     size_t fill = 0;
-    while (fill < sizeof in && !is_begun(in, fill, words)) fill += receive_some(fd, in + fill, sizeof in - fill);
+    while (fill < sizeof in - 1 && !is_begun(in, fill, words)) fill += receive_some(fd, in + fill, sizeof in - 1 - fill);
     if (!memmem(in, fill, words, strlen(words))) fail("no '%s' in the answer to the first request", words);
+    in[fill] = 0;
+    return in;
+}
+
+/* Where a node wants to have us; it may name another one at once. */
+static int log_in(int fd) {
+    static const char login[] = "{\"command\":\"LOGIN\",\"username\":\"anonymous\"}\n", port[] = "\"port\":";
+    for (;;) {
+        send_whole(fd, login, sizeof login - 1);
+        const char *redirect = strstr(expect(fd, "LOGIN_SUCCESS"), "REDIRECT"), *at = redirect ? strstr(redirect, port) : NULL;
+        if (!at) return fd;
+        close(fd);
+        fd = connect_to((uint16_t)atoi(at + sizeof port - 1));
+    }
 }
 
 static int greet(uint16_t port) {
     int fd = connect_to(port);
     if (protocol == 'd') expect(fd, "version");
+    if (protocol == 'a') return log_in(fd);
     if (protocol != 'n') return fd;
     static const char hello[] = "CONNECT {\"verbose\":false,\"pedantic\":false}\r\nPING\r\n";
     expect(fd, "INFO ");
@@ -182,6 +221,7 @@ static int greet(uint16_t port) {
 static void open_watcher(struct watcher *w, uint16_t port) {
     char out[128], *at = out;
     *w = (struct watcher){.fd = greet(port), .in = malloc(IN)};
+    if (protocol == 'a') return;
     if (protocol == 'd') {
         *at++ = (char)0x83;
         at = text(at, "seq");
@@ -214,6 +254,9 @@ static size_t build(char *to, uint32_t number) {
     char key[10] = {'n'}, *at = to;
     digits8(value + 1, number);
     if (protocol == 'n') return (size_t)sprintf(to, "PUB %s %zu\r\n%s\r\n", channel, size, value);
+    if (protocol == 'a')
+        return (size_t)sprintf(
+            to, "{\"command\":\"ACTIVITY_MESSAGE\",\"username\":\"anonymous\",\"activity\":{\"v\":\"%s\"}}\n", value);
     if (protocol == 'r') return (size_t)sprintf(to, "*3\r\n$7\r\nPUBLISH\r\n$9\r\n%s\r\n$%zu\r\n%s\r\n", channel, size, value);
     digits8(key + 1, number % paths);
     *at++ = (char)0x84;
@@ -265,6 +308,11 @@ static void go_on(int fd) {
 
 static enum verdict read_reply(const char *reply, size_t length) {
     char right[32];
+    if (protocol == 'a') {
+        const char *found = NULL;
+        enum verdict verdict = read_line(reply, length, &found);
+        return verdict != GOOD ? verdict : number_of(found) == answered ? GOOD : WRONG;
+    }
     if (protocol == 'r') {
         size_t wanted = (size_t)sprintf(right, ":%u\r\n", watchers);
         return *reply == '-' ? REFUSED : length == wanted && !memcmp(reply, right, wanted) ? GOOD : WRONG;
@@ -293,8 +341,8 @@ static void hear_replies(int fd) {
         at += length;
     }
     while (protocol != 'n' && at < fill && answered < sent) {
-        const char *line = protocol == 'r' ? memmem(in + at, fill - at, "\r\n", 2) : NULL;
-        const char *end = protocol == 'd' ? (const char *)skip((uint8_t *)in + at, (uint8_t *)in + fill) : line ? line + 2 : NULL;
+        const char *line = protocol == 'd' ? NULL : memchr(in + at, '\n', fill - at);
+        const char *end = protocol == 'd' ? (const char *)skip((uint8_t *)in + at, (uint8_t *)in + fill) : line ? line + 1 : NULL;
         if (!end) break;
         enum verdict verdict = read_reply(in + at, (size_t)(end - in) - at);
         judge(verdict, in + at, (size_t)(end - in) - at);
@@ -341,7 +389,7 @@ static bool hears_more(int epoll, int writer) {
 }
 
 int main(int count, char **words) {
-    if (count != 11 || !strchr("drn", words[2][0])) return 2;
+    if (count != 11 || !strchr("drna", words[2][0])) return 2;
     uint16_t port = (uint16_t)atoi(words[1]);
     protocol = words[2][0];
     watchers = (uint32_t)atoi(words[3]);

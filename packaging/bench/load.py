@@ -136,7 +136,7 @@ class Generator:
         """One writer and many watchers; an operation is the delivery of one message to one of them.
 
         Args:
-            protocol: distkv, redis or nats.
+            protocol: distkv, redis, nats, or activity, for the listener of a node.
             port: where the writer writes, on loopback.
             watchers: how many connections watch the same; none: the answer to each message is an operation.
             depth: a message is under way until it is answered and every watcher has it.

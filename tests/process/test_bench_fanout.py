@@ -5,6 +5,7 @@ Knows: how each protocol tells watchers and answers a writer.  Measures nothing.
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import threading
@@ -170,10 +171,28 @@ class FakeNats(Fake):
                 return super().bad(item)
 
 
-KINDS = (FakeDistkv, FakeRedis, FakeNats)
+class FakeListener(Fake):
+    """As much of a node's listener. Whoever logs in hears what everybody sends."""
+
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        for line in data.splitlines():
+            message = json.loads(line)
+            if message["command"] == "LOGIN":
+                self.watchers.insert(0, stream)  # the writer is the first who logs in
+                stream.sendall(b'{"command":"LOGIN_SUCCESS","info":"logged in"}\n')
+                continue
+            number, self.count = self.count, self.count + 1
+            item = json.dumps({"command": "ACTIVITY_BROADCAST", "activity": message["activity"]}, separators=(",", ":"))
+            self.tell(number, item.encode() + b"\n")
+
+    def bad(self, item: bytes) -> bytes:
+        if self.fault == "refusal":
+            return b'{"command":"INVALID_MESSAGE","info":"later"}\n'
+        return super().bad(item)
 
 
-PROTOCOLS = {FakeDistkv: "distkv", FakeRedis: "redis", FakeNats: "nats"}
+PROTOCOLS = {FakeDistkv: "distkv", FakeRedis: "redis", FakeNats: "nats", FakeListener: "activity"}
+KINDS = tuple(PROTOCOLS)
 
 
 def fan_out(generator: Generator, fake: Fake, depth: int = 1) -> Load:
@@ -212,7 +231,7 @@ def test_message_that_is_left_out_is_wrong(generator: Generator, kind: type[Fake
     assert fan_out(generator, kind("lost"), depth=8).wrong > 0
 
 
-@pytest.mark.parametrize("kind", [FakeDistkv, FakeNats])
+@pytest.mark.parametrize("kind", [FakeDistkv, FakeNats, FakeListener])
 def test_refusal_of_a_message_is_an_error(generator: Generator, kind: type[Fake]) -> None:
     found = fan_out(generator, kind("refusal"))
     assert (found.errors, found.wrong) == (1, 0)
