@@ -108,7 +108,7 @@ class _Draft:
         rng, has = self._rng, self._faults.__contains__
         count = rng.randint(2, 6)
         late = rng.choice([0, 0, 1]) if count > 2 else 0
-        quiet_ms, length_ms = 20_000, rng.choice([150_000, 200_000, 270_000])
+        quiet_ms, length_ms = 20_000, self._length_ms(rng.choice([150_000, 200_000, 270_000]))
         network, tight = self._network(), self._part("budget").choice([2.5, 4.0, 10.0])
         disk = self._part("disk")
         slow, usual = disk.choice([(1, 30), (5, 400), (100, 600)]), disk.choice([(1, 3), (1, 30), (5, 100)])
@@ -155,6 +155,11 @@ class _Draft:
             length_ms=length_ms,
             planned=tuple(sorted(writes + troubles, key=lambda one: one.at_ms)),
         )
+
+    def _length_ms(self, usual_ms: int) -> int:
+        """That of the run, also where a service that would make it another is switched off."""
+        own = [part.length_ms for part in sim_parts() if part.length_ms is not None and self._seed >= part.first_seed]
+        return min([usual_ms, *own])
 
     def _part(self, name: str) -> Random:
         return Random(f"{name} {self._seed}")

@@ -63,6 +63,8 @@ class SimPart:
     """What must be true in every run."""
     first_seed: int = 0
     """No seed before this one has it."""
+    length_ms: int | None = None
+    """How long the seeds from there on are at the most, if clients of the service ask very much."""
 
 
 def sim_parts() -> Sequence[SimPart]:

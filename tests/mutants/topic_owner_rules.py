@@ -275,6 +275,14 @@ TOPIC_OWNER_RULES = (
         OWNERS,
     ),
     broken(
+        "looked-at-all-the-time",
+        "a topic that is asked for is looked at again and again only while an owner is silent",
+        "core/topics/taking_over.py",
+        "        is_urgent = self._wanted and (is_owner_silent or self._queue)\n",
+        "        is_urgent = bool(self._wanted)\n",
+        OWNERS,
+    ),
+    broken(
         "taken-at-once",
         "a topic for which nobody waits is taken over later",
         "core/topics/taking_over.py",

@@ -11,8 +11,8 @@ from distkv.sim.draft import draw
 from distkv.sim.run import Verdict, run
 from distkv.sim.topics.draft import FIRST_SEED
 
-PLAYED = (1, 2, 5, 6)
-"""The first ones but those which find faults that are not mended yet."""
+PLAYED = (1, 2, 3, 4, 5, 6)
+"""The first ones."""
 
 
 @pytest.mark.parametrize("number", PLAYED)

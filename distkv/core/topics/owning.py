@@ -388,8 +388,11 @@ class Owners:
         """All that matter to these topics, and say nothing."""
         now_ms = self._now_ms
         followers = frozenset(node for node in self._known.following() if self._leases.is_silent(node, now_ms))
-        owners = frozenset(node for node in self._known.followed() if not self.is_up(node))
-        return followers | owners | self._servers.silent_nodes(now_ms)
+        return followers | self.silent_owners() | self._servers.silent_nodes(now_ms)
+
+    def silent_owners(self) -> frozenset[NodeName]:
+        """Those that this node follows, of them."""
+        return frozenset(node for node in self._known.followed() if not self.is_up(node))
 
     def may_revive(self, name: str) -> bool:
         """Whether all copies count as lost, and this node has an old one."""

@@ -2,8 +2,9 @@
 
 Knows: which topics are waited for, and who is silent for how long.  Does not know how an entry is written (`owning`).
 
-A topic that somebody waits for is looked at at once, and again and again. All others come in the background, so many a
-second: a server that is started anew would else have thousands of entries written for it within two seconds.
+A topic that somebody waits for is looked at at once, and again and again while an owner is silent. All others come in
+the background, so many a second: a server that is started anew would else have thousands of entries written for it
+within two seconds.
 
 Invariant: nothing is taken over but what `owning` allows; what is to be looked at is named once, and nothing that is
 named is forgotten.
@@ -61,6 +62,8 @@ class Mended(Protocol):
 
     def silent_nodes(self) -> frozenset[NodeName]: ...
 
+    def silent_owners(self) -> frozenset[NodeName]: ...
+
     def is_mine(self, name: str) -> bool: ...
 
     def follows(self, name: str) -> bool: ...
@@ -85,6 +88,8 @@ class TakingOver:
         self._leases: Final = leases
         self._wanted: Final = dict[str, int]()
         """Until when each topic counts as waited for."""
+        self._new: Final = dict[str, None]()
+        """Those of them that were not looked at yet."""
         self._queue: Final = dict[str, None]()
         """What is to be looked at in the background."""
         self._away: Final = dict[NodeName, int]()
@@ -92,6 +97,8 @@ class TakingOver:
         self._silent = frozenset[NodeName]()
         """Who was so at the last look."""
         self._now_ms = 0
+        self._glance_ms = 0
+        """When it is seen next who is silent."""
         self._look_ms = 0
         """When the next look is."""
 
@@ -99,9 +106,11 @@ class TakingOver:
 
     def want(self, name: str, now_ms: int) -> None:
         """Somebody waits for a topic."""
-        if name in self._wanted or len(self._wanted) < WANTED_MAX:
+        if name not in self._wanted and len(self._wanted) < WANTED_MAX:
+            self._new[name] = None
+            self._look_ms = min(self._look_ms, now_ms + self._eighth_ms)
+        if name in self._wanted or name in self._new:
             self._wanted[name] = now_ms + WANTED_MS
-            self._look_ms = min(self._look_ms, now_ms + self._settings.lease_ms // 8)
 
     def look_at(self, name: str) -> None:
         """The entry of a topic is another."""
@@ -121,29 +130,44 @@ class TakingOver:
     def step(self, turn: ServiceTurn) -> None:
         """Time passed, perhaps."""
         self._now_ms = now_ms = turn.boot_ms
+        if now_ms >= self._glance_ms:
+            self._glance(now_ms)
         if now_ms < self._look_ms:
             return
         for name in [name for name, until_ms in self._wanted.items() if until_ms <= now_ms]:
             del self._wanted[name]
-        self._look_ms = now_ms + (self._settings.lease_ms // 8 if self._wanted else LOOK_MS)
-        silent = self._owners.silent_nodes()
-        if silent != self._silent:
-            self._silent = silent
-            self.look_at_all()
-        for name in list(self._wanted):
+        is_owner_silent = bool(self._owners.silent_owners())
+        names = [*(self._wanted if is_owner_silent else self._new)]
+        self._new.clear()
+        for name in names:
             self._mend(turn, name, is_wanted=True)
         self._look_in_the_background(turn)
+        is_urgent = self._wanted and (is_owner_silent or self._queue)
+        self._look_ms = now_ms + (self._eighth_ms if is_urgent else LOOK_MS)
 
     def wake_ms(self) -> int | None:
         """When `step` has something to do."""
-        is_busy = self._wanted or self._queue or self._silent
-        return self._look_ms if is_busy or next(self._owners.own_names(), None) is not None else None
+        return self._look_ms if self._wanted or self._queue or self._silent else None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(len(self._wanted) <= WANTED_MAX, "no more is waited for than that")
+        must(self._new.keys() <= self._wanted.keys(), "what is new is waited for")
 
     # -- inside
+
+    @property
+    def _eighth_ms(self) -> int:
+        return self._settings.lease_ms // 8
+
+    def _glance(self, now_ms: int) -> None:
+        """See who is silent. No wake is asked for that: while others matter, leases wake this node as often."""
+        self._glance_ms = now_ms + self._eighth_ms
+        silent = self._owners.silent_nodes()
+        if silent != self._silent:
+            self._silent = silent
+            self.look_at_all()
+            self._look_ms = now_ms
 
     def _look_in_the_background(self, turn: ServiceTurn) -> None:
         names, writes, later = list(self._queue)[:LOOKS_MAX], 0, list[str]()

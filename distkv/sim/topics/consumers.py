@@ -50,7 +50,7 @@ WORK_MS: Final = (0, 0, 1, 20)
 """So long it works on a message."""
 LIMITS: Final = (1, 1, 5, 100)
 WAITS_S: Final = (0.0, 1.0, 5.0)
-PAUSE_MS: Final = 200
+PAUSE_MS: Final = 1000
 """Between two gets that do not wait."""
 AT_ONCE: Final = 5
 """So many messages are handed out at once."""

@@ -29,6 +29,8 @@ from distkv.sim.topics.actions import (
 
 FIRST_SEED: Final = 10**12
 """From this seed on all have topics, and none before it."""
+LENGTH_MS: Final = 90_000
+"""Of such a seed: clients of topics ask all the time, and each of their questions is some steps of two nodes."""
 DRIFT: Final = 6
 """Percent: clocks of hosts run up to 5 % fast or slow, and both ends of a lease lose a millisecond by rounding."""
 PAUSE_MS: Final = 5000
@@ -50,7 +52,7 @@ def draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
         return None
     rng = Random(f"topics {seed}")
     servers = rng.choice([len(names), len(names), max(1, len(names) - 1)])
-    lease_ms, replicas = rng.choice([1000, 2000, 5000]), rng.choice([1, 2, 2, 2, 3])
+    lease_ms, replicas = rng.choice([1000, 2000, 2000, 5000]), rng.choice([1, 2, 2, 2, 3])
     away_bytes = rng.choice([5000, 32 << 20])
     topics = ["jobs", "news", "bills"][: rng.randint(1, 3)]
     producers = draw_producers(Random(f"topic producers {seed}"), names, topics, length_ms)

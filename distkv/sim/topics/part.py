@@ -15,7 +15,7 @@ from distkv.sim.rule import Observer
 from distkv.sim.service import SimPart
 from distkv.sim.topics.actions import VERBS
 from distkv.sim.topics.crowd import TopicCrowd
-from distkv.sim.topics.draft import FIRST_SEED, draw
+from distkv.sim.topics.draft import FIRST_SEED, LENGTH_MS, draw
 from distkv.sim.topics.nodes import TopicNodes
 from distkv.sim.topics.rest_rules import AllIsForgotten, CopiesAreEqual, OneOwner, OneVersion
 from distkv.sim.topics.rules import (
@@ -56,4 +56,4 @@ def _rules() -> Sequence[Observer]:
     return [troubles, *(rule(troubles) for rule in (*of_clients, *of_nodes))]
 
 
-PART: Final = SimPart(TOPICS, SETTINGS, _nodes, TopicCrowd, VERBS, draw, _rules, FIRST_SEED)
+PART: Final = SimPart(TOPICS, SETTINGS, _nodes, TopicCrowd, VERBS, draw, _rules, FIRST_SEED, LENGTH_MS)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ground.frames import Announced
-from distkv.core.ground.machine import NodesChanged
+from distkv.core.ground.machine import NodesChanged, ServiceWoken
 from distkv.core.ground.node_calls import NodesSilent
-from distkv.core.topics.taking_over import AWAY_MS, WRITES_MAX
+from distkv.core.topics.taking_over import AWAY_MS, LOOK_MS, WRITES_MAX
 from distkv.core.topics.topic_servers import SERVE, SILENT_MS
 from distkv.core.topics.unfit_followers import UNFIT_MS
 from distkv.errors import NotReadyError
@@ -241,6 +241,25 @@ def test_nobody_waits_so_it_is_taken_over_later() -> None:
     assert b.pass_ms(AWAY_MS - 1000) == 0
     b.pass_ms(3000)
     assert b.view().owner == B
+
+
+def test_topic_that_is_asked_for_again_and_again_is_not_looked_at_as_often_while_nobody_is_silent() -> None:
+    """TOPIC-16."""
+    a, *_ = begun()
+    a.pass_ms(2 * LOOK_MS)
+    looks = 0
+    for _ in range(100):
+        a.owners.want("t")
+        wake_ms, a.now_ms = a.owners.wake_ms(), a.now_ms + 100
+        looks += wake_ms is not None and wake_ms <= a.now_ms
+        a.step(ServiceWoken())
+    assert looks <= 100 * 100 // LOOK_MS + 2
+
+
+def test_topics_that_nobody_asks_for_wake_nobody() -> None:
+    a, *_ = begun()
+    a.pass_ms(2 * LOOK_MS)
+    assert a.owners.wake_ms() is None
 
 
 def test_owner_that_hangs_is_no_reason_to_ask_it_for_ever() -> None:
