@@ -29,6 +29,8 @@ class Names:
     """What clients can do with it; empty: nothing."""
     asked_by: re.Pattern[str] = re.compile(r"$^")
     """The files of other services, which ask this one by its requests."""
+    opened_by: frozenset[str] = frozenset()
+    """Where its clients are named, if they are none of the store."""
 
 
 def _importing(service: str, stem: str) -> re.Pattern[str]:
@@ -59,6 +61,13 @@ SERVICES: Final = {
         _importing("accounts", "account"),
         asked_by=re.compile(r"core/activity/|services/activity/"),
     ),
+    "activity": Names(
+        re.compile(
+            r"(core|sim|services)/activity/|wire/activity[_.]|doctor/activity|cli/activity|client/\w*activity\w*\.py"
+        ),
+        _importing("activity", "activity"),
+        opened_by=frozenset({"__init__.py"}),
+    ),
 }
 PUBLIC = {"__init__.py", "client/async_client.py", "client/blocking.py"}
 """The public names of the client: an import, and a class that the client is of. All else is found by `distkv.mount`."""
@@ -71,7 +80,7 @@ def service(request: pytest.FixtureRequest) -> Names:
 
 
 def _public(service: Names) -> set[str]:
-    return PUBLIC if service.methods else set()
+    return PUBLIC if service.methods else {*service.opened_by}
 
 
 def _naming(service: Names) -> set[str]:
