@@ -283,6 +283,14 @@ TOPIC_OWNER_RULES = (
         OWNERS,
     ),
     broken(
+        "refused-and-left-so",
+        "a follower that refuses a topic which is asked for is replaced at once",
+        "core/topics/taking_over.py",
+        "            self._look_ms = min(self._look_ms, self._now_ms + self._eighth_ms)\n",
+        "",
+        f"{OWNERS}::test_follower_that_refuses_a_topic_which_is_asked_for_is_replaced_within_an_eighth_of_a_lease",
+    ),
+    broken(
         "taken-at-once",
         "a topic for which nobody waits is taken over later",
         "core/topics/taking_over.py",

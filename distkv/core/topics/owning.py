@@ -332,6 +332,7 @@ class Owners:
         """A follower of a topic of this node cannot keep it: another one is to take its place."""
         self._unfit.refused(name, node, self._now_ms)
         self.want(name)
+        self._taking_over.look_at(name)
 
     def want(self, name: str) -> None:
         """A request waits for a topic: whoever is silent is to be replaced at once."""
@@ -372,11 +373,8 @@ class Owners:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
-        self._known.check()
-        self._servers.check()
-        self._taking_over.check()
-        self._unfit.check()
-        self._begun.check()
+        for part in (self._known, self._servers, self._taking_over, self._unfit, self._begun):
+            part.check()
 
     # -- for `TakingOver`
 
@@ -386,9 +384,8 @@ class Owners:
 
     def silent_nodes(self) -> frozenset[NodeName]:
         """All that matter to these topics, and say nothing."""
-        now_ms = self._now_ms
-        followers = frozenset(node for node in self._known.following() if self._leases.is_silent(node, now_ms))
-        return followers | self.silent_owners() | self._servers.silent_nodes(now_ms)
+        followers = frozenset(node for node in self._known.following() if self._leases.is_silent(node, self._now_ms))
+        return followers | self.silent_owners() | self._servers.silent_nodes(self._now_ms)
 
     def silent_owners(self) -> frozenset[NodeName]:
         """Those that this node follows, of them."""

@@ -113,12 +113,16 @@ class TakingOver:
             self._wanted[name] = now_ms + WANTED_MS
 
     def look_at(self, name: str) -> None:
-        """The entry of a topic is another."""
+        """The entry of a topic is another, or should be."""
         self._queue[name] = None
+        if name in self._wanted:
+            self._new[name] = None
+            self._look_ms = min(self._look_ms, self._now_ms + self._eighth_ms)
 
     def look_at_all(self) -> None:
         """Others are there than before."""
-        self._queue.update(dict.fromkeys(self._owners.own_names()))
+        for name in self._owners.own_names():
+            self.look_at(name)
 
     def is_quiet(self, node: NodeName) -> bool:
         """Whether an owner has asked for no lease for a while."""

@@ -256,6 +256,17 @@ def test_topic_that_is_asked_for_again_and_again_is_not_looked_at_as_often_while
     assert looks <= 100 * 100 // LOOK_MS + 2
 
 
+def test_follower_that_refuses_a_topic_which_is_asked_for_is_replaced_within_an_eighth_of_a_lease() -> None:
+    """TOPIC-9."""
+    a, *_ = begun()
+    a.pass_ms(2 * LOOK_MS)
+    a.owners.want("t")
+    a.pass_ms(LOOK_MS + a.settings.lease_ms // 6)
+    a.owners.replace_follower("t", B)
+    a.pass_ms(a.settings.lease_ms // 8)
+    assert a.view().followers == (C,)
+
+
 def test_topics_that_nobody_asks_for_wake_nobody() -> None:
     a, *_ = begun()
     a.pass_ms(2 * LOOK_MS)
