@@ -371,9 +371,7 @@ class Consuming:
 
     def _take_gone(self, gone: Mapping[str, Ranges]) -> None:
         """It is told again until it is said to be done, some of it at a time."""
-        rest = {producer: ranges - self._done.get(producer, Ranges()) for producer, ranges in gone.items()}
-        news = {producer: ranges for producer, ranges in rest.items() if ranges}
-        if news:
+        if news := {one: rest for one, some in gone.items() if (rest := some - self._done.get(one, Ranges()))}:
             self._news.append(MessagesGone(news))
             self._write(ConsumerChange(done=news))
         each = ((producer, counter) for producer, ranges in gone.items() for counter in ranges)

@@ -103,7 +103,6 @@ ELSEWHERE = {
     "TOPIC-15": "no client of a scenario writes an entry: tests/unit/core/test_topic_owners.py",
     "STATE-9": "no disk of a scenario loses one row only: tests/unit/core/test_topic_disk.py",
     "COPY-2": "a trace does not tell batches: tests/unit/core/test_topic_copy_stream.py",
-    "COPY-3": "a node of a scenario with a full disk is silent: tests/unit/core/test_topic_copying.py",
     "ACCOUNT-1": "no client of a scenario reads an entry: tests/process/test_accounts.py",
     "ACCOUNT-6": "no list of a scenario changes so slowly: tests/unit/core/test_account_changes.py",
     "ACCOUNT-11": "a trace does not tell what lost: tests/unit/core/test_account_entries.py",
