@@ -23,10 +23,11 @@ CODE: Final = 1
 
 
 class ForcedEnd:
-    """A context around what runs; with `watch` as one of its tasks, it ends the process `END_S` seconds after that
+    """A context around what runs; with `watch` as one of its tasks, it ends the process `after_s` seconds after that
     was cancelled, unless the context was left before."""
 
-    def __init__(self) -> None:
+    def __init__(self, after_s: float = END_S) -> None:
+        self._after_s: Final = after_s
         self._is_ending: Final = threading.Event()
         self._has_ended: Final = threading.Event()
         self._has_thread = True
@@ -51,10 +52,10 @@ class ForcedEnd:
         finally:
             self._is_ending.set()
             if not self._has_thread:
-                signal.alarm(math.ceil(END_S))
+                signal.alarm(math.ceil(self._after_s))
 
     def _wait(self) -> None:
         self._is_ending.wait()
-        if not self._has_ended.wait(END_S):
+        if not self._has_ended.wait(self._after_s):
             os.write(2, b"distkv: the node has to end and waits for something that is lost: it is ended now\n")
             os._exit(CODE)
