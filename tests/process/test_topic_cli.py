@@ -7,6 +7,7 @@ Each test has a topic of its own, and states of its own.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from typing import TextIO
 import attrs
 import pytest
 
+from distkv.wire.fields import read_list, read_map
 from tests.process.servers import Ran, Server, open_servers, wait_until
 
 COMMAND = [sys.executable, "-m", "distkv"]
@@ -66,6 +68,16 @@ class Host:
         ran = self.run("get", "--id", "s", "--limit", "100", *words)
         assert ran.code == (0 if ran.out else 3), ran.err
         return ran.text.splitlines()
+
+    def wait_begun(self, process: subprocess.Popen[str], id: str) -> None:
+        """Until a command has opened the state of an ID."""
+        file = os.path.realpath(self.state / f"{id}.sqlite")
+
+        def has_opened() -> bool:
+            assert process.poll() is None
+            return any(os.path.realpath(one) == file for one in Path(f"/proc/{process.pid}/fd").iterdir())
+
+        wait_until(has_opened, f"it has opened {file}", END_S)
 
     def wants_copies(self, count: int) -> None:
         """A message of the topic is to be on so many nodes; there is one."""
@@ -122,7 +134,8 @@ def test_wait_that_is_interrupted_ends_with_130_and_loses_nothing(host: Host, wo
         if words == ("tail",):
             host.put("1")
             assert printed(process) == "1\n"
-        wait_until(lambda: _waits(host), "it waits for a message", END_S)
+            wait_until(lambda: _left(host) == 0, "it said that this is done, and waits for the next one", END_S)
+        host.wait_begun(process, "s")
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=END_S)
     assert (process.returncode, out, errors.strip()) == (130, "", "")
@@ -130,10 +143,10 @@ def test_wait_that_is_interrupted_ends_with_130_and_loses_nothing(host: Host, wo
     assert host.got() == ["2"]
 
 
-def _waits(host: Host) -> bool:
-    """Whether the state is locked, and all that was put is done."""
-    [one] = _shown(host)["subscribers"]  # type: ignore[misc]
-    return one["left"] == 0 and "in use" in host.run("get", "--id", "s").err  # type: ignore[index]
+def _left(host: Host) -> object:
+    """How many messages wait for the subscriber."""
+    [one] = read_list(_shown(host)["subscribers"], "subscribers")
+    return read_map(one, "subscribers")["left"]
 
 
 def _shown(host: Host) -> Mapping[str, object]:
@@ -204,7 +217,7 @@ def test_put_that_no_node_could_store_is_kept_and_sent_before_another_one(host: 
 def test_put_that_was_killed_and_is_given_again_puts_one_message(host: Host) -> None:
     host.wants_copies(2)
     with host.begun("put", "1", "--id", "p", "--timeout", "100") as process:
-        wait_until(lambda: "in use" in host.run("put", "1", "--id", "p", "--timeout", "0.1").err, "it tries", END_S)
+        host.wait_begun(process, "p")
         process.kill()
         process.wait()
     host.wants_copies(1)
