@@ -2,10 +2,10 @@
 
 Run `python -m tests.mutants shell`; it prints what killed each mutant.
 
-Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `account_rules.py`,
-`activity_rules.py`, `commits.py`, `grounds.py`, `keeping.py`, `token_rules.py`, `topic_copy_rules.py`,
-`topic_rules.py`, `topic_owner_rules.py` and `tree_rules.py`. Most rules of the core stand in lists of their own
-(`run.py`, `simulated.py`).
+Knows: how one is judged. Which there are, and by which tests each is noticed, stands in `account_rules.py`,
+`activity_client_rules.py`, `activity_rules.py`, `commits.py`, `grounds.py`, `keeping.py`, `token_rules.py`,
+`topic_copy_rules.py`, `topic_rules.py`, `topic_owner_rules.py` and `tree_rules.py`. Most rules of the core stand in
+lists of their own (`run.py`, `simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -14,6 +14,7 @@ error.
 from __future__ import annotations
 
 from tests.mutants.account_rules import ACCOUNT_RULES
+from tests.mutants.activity_client_rules import ACTIVITY_CLIENT_RULES
 from tests.mutants.activity_rules import ACTIVITY_RULES
 from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
@@ -30,8 +31,8 @@ from tests.mutants.topic_rules import TOPIC_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
 BROKEN = (
-    ACCOUNT_RULES + ACTIVITY_RULES + COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES + TOPIC_CLIENT_RULES
-    + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES + TOPIC_RULES + TREE_RULES
+    ACCOUNT_RULES + ACTIVITY_CLIENT_RULES + ACTIVITY_RULES + COMMITS + DATA_ROWS + GROUNDS + KEEPING + TOKEN_RULES
+    + TOPIC_CLIENT_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES + TOPIC_RULES + TREE_RULES
 )
 
 

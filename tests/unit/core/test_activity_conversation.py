@@ -184,7 +184,10 @@ def test_form_is_looked_at_before_rights() -> None:
 
 
 def test_activity_that_grows_too_large_is_a_matter_of_form() -> None:
-    assert said(Talk().send({**ACTIVITY, "activity": {"x": [1e15] * 9000}}))[0][0] == "INVALID_MESSAGE"
+    line = json.dumps({**ACTIVITY, "activity": {"x": ["number"] * 9000}}).replace('"number"', "1E15").replace(", ", ",")
+    assert said(Talk().send(line.encode() + b"\n")) == [
+        ("INVALID_MESSAGE", "an activity has at most 66560 bytes, its numbers written out")
+    ]
 
 
 def test_activity_that_cannot_be_taken_ends_it() -> None:
