@@ -273,9 +273,10 @@ class Delivery:
         if page.numbers is not None:
             self.origins.adopt(page.numbers, now_ms)
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool = True) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
-        for part in (self.origins, self.kept, self.senders, self.own, self._knowledge, self._holes, self._catching):
+        self.kept.check(is_whole=is_whole)
+        for part in (self.origins, self.senders, self.own, self._knowledge, self._holes, self._catching):
             part.check()
 
 

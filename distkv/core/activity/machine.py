@@ -48,7 +48,7 @@ class ActivityMachine:
         """What all nodes should have alike."""
         return self.settings.alike()
 
-    def check(self, *, is_whole: bool = True) -> None:  # noqa: ARG002
+    def check(self, *, is_whole: bool = True) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         if self.node is not None:
-            self.node.check()
+            self.node.check(is_whole=is_whole)

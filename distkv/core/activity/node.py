@@ -227,10 +227,10 @@ class ActivityNode:
             _, id, number = heappop(self._untaken)
             turn.answer(id, Taken(self.delivery.origin, number), waits=False)
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool = True) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self._others.check()
-        self.delivery.check()
+        self.delivery.check(is_whole=is_whole)
         self.clients.check()
         self.balance.check()
         self._rates.check()

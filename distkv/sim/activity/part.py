@@ -1,6 +1,6 @@
 """What the activity network brings to the simulator, as it mounts it.
 
-Knows: where each piece is, and what a seed draws.  Does not know what they do.
+Knows: where each piece is.  Does not know what they do.
 """
 
 from __future__ import annotations
@@ -8,41 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from distkv.sim.actions import ServiceAction, SettingMap, ShowService
-from distkv.sim.fleet import Fleet
+from distkv.core.activity.settings import ACTIVITY, ActivitySettings
+from distkv.sim.actions import SettingMap
+from distkv.sim.activity.actions import VERBS
+from distkv.sim.activity.crowd import ActivityCrowd
+from distkv.sim.activity.draft import FIRST_SEED, draw
+from distkv.sim.activity.nodes import ActivityNodes
+from distkv.sim.activity.rules import ActivityTroubles, EchoedIsHeard, LoadsAreAlike, OnceAndInOrder
 from distkv.sim.host import Host
-from distkv.sim.service import Drawn, SimPart
+from distkv.sim.rule import Observer
+from distkv.sim.service import SimPart
+
+SETTINGS: Final = {"activity": False, "activity_copies": 2}
+"""Whether hosts have it, and how many other nodes have an activity when it is echoed."""
 
 
-class ActivityCrowd:
-    """All clients of one run."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        """Nobody is there."""
-
-    def do(self, action: ServiceAction) -> str:
-        """There is no action."""
-        return f"{action} is none"
-
-    def lines(self) -> list[str]:
-        """What clients have."""
-        return []
-
-    def shown(self, action: ShowService) -> list[str]:
-        """What is asked to be shown."""
-        return [f"{action} shows nothing"]
-
-    def all_is_well(self) -> bool:
-        """Nobody wants anything."""
-        return False
+def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> ActivityNodes | None:
+    if not world["activity"]:
+        return None
+    return ActivityNodes(hosts, seed, ActivitySettings(copies=int(world["activity_copies"])))
 
 
-def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> None:  # noqa: ARG001
-    return None
+def _rules() -> Sequence[Observer]:
+    troubles = ActivityTroubles()
+    return [troubles, OnceAndInOrder(troubles), EchoedIsHeard(troubles), LoadsAreAlike()]
 
 
-def _draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:  # noqa: ARG001
-    return None
-
-
-PART: Final = SimPart("activity", {}, _nodes, ActivityCrowd, (), _draw, list)
+PART: Final = SimPart(ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED)

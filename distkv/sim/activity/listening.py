@@ -1,0 +1,226 @@
+"""The listener of one process, and what it says to its clients.
+
+Knows: how a conversation is carried on, and in which order its client hears what.  Does not know what a client makes of
+that (`chatting`).
+
+Between a client and a node there are a few milliseconds, and the end of a node's process, but no cuts and no losses.
+
+Invariant: what is sent to a client comes in its order, and nothing of a connection comes after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol, assert_never
+
+from distkv.core.activity.conversation import (
+    ActivityTalk,
+    Checking,
+    CloseTalk,
+    Entering,
+    Registering,
+    SayLines,
+    Sending,
+    TalkEffect,
+    TalkPhase,
+    line_of,
+)
+from distkv.core.activity.requests import (
+    ActivityGap,
+    ActivityGiven,
+    Attend,
+    LoggedIn,
+    Login,
+    MoveOn,
+    SendActivity,
+    Taken,
+)
+from distkv.core.activity.settings import ACTIVITY
+from distkv.core.ready import Answer, ServiceAsked, ServiceWithdrawn
+from distkv.errors import DistkvError, InternalError
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Process
+from distkv.wire.services import ServiceRequest
+
+WAY_MS: Final = 2
+"""Between a client and a node, one way."""
+AGAIN_MS: Final = 300
+"""After so long a listener that was refused attends again."""
+
+
+class ListenerClient(Protocol):
+    """Who is at the other end."""
+
+    def came(self, connection: ChatConnection, data: bytes) -> None:
+        """The node said this."""
+
+    def over(self, connection: ChatConnection) -> None:
+        """The connection has ended."""
+
+
+class ChatConnection:
+    """Of one client to one process."""
+
+    def __init__(self, listener: ChatListener, client: ListenerClient) -> None:
+        self._listener: Final = listener
+        self._client: Final = client
+        self._talk: Final = ActivityTalk()
+        self._login = 0
+        self._asked: Final = set[int]()
+        self.is_open = True
+        """Whether the client hears what is said."""
+        self._is_served = True
+        """Whether the node has not ended it: what the client sent before its end is still read."""
+        self.is_in = False
+        """Whether the client is told what is given."""
+
+    # -- from the client
+
+    def send(self, data: bytes) -> None:
+        """The client says something."""
+        self._listener.later(partial(self._feed, data))
+
+    def end(self) -> None:
+        """The client has gone."""
+        if self.is_open:
+            self.is_open = False
+            self._listener.later(self._withdraw)
+
+    # -- from the node
+
+    def give(self, given: ActivityGiven) -> None:
+        """Every client is given this."""
+        if self.is_in and (self._talk.resumes or not isinstance(given.item, ActivityGap)):
+            self._say(line_of(given.item))
+
+    def broke(self) -> None:
+        """The process has ended."""
+        if self.is_open:
+            self.is_open = self.is_in = False
+            self._client.over(self)
+
+    # -- inside
+
+    def _feed(self, data: bytes) -> None:
+        self._talk.feed(data)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._is_served and (effects := self._talk.next()) is not None:
+            self._do(effects)
+
+    def _do(self, effects: list[TalkEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case SayLines(lines=lines):
+                    self._say(lines)
+                case Registering():
+                    self._do(self._talk.registered(InternalError("nobody registers here")))
+                case Checking():
+                    self._do(self._talk.checked(None))
+                case Entering(username=user, resume=resume, client=client):
+                    self._login = self._ask(Login(1, user, resume, client))
+                case Sending(activity=activity):
+                    self._ask(SendActivity(1, self._login, activity))
+                case CloseTalk():
+                    self._withdraw()
+                    self._listener.to_client(self.broke)
+                case _:
+                    assert_never(effect)
+
+    def _say(self, lines: bytes) -> None:
+        self._listener.to_client(partial(self._arrive, lines))
+
+    def _arrive(self, lines: bytes) -> None:
+        if self.is_open:
+            self._client.came(self, lines)
+
+    def _ask(self, request: ServiceRequest) -> int:
+        number = self._listener.ask(request, self._answered)
+        self._asked.add(number)
+        return number
+
+    def _answered(self, answer: Answer) -> None:
+        result = answer.result
+        if answer.is_last:
+            self._asked.discard(answer.id)
+        if isinstance(result, LoggedIn):
+            self._do(self._talk.entered(result.at, result.client, result.missed))
+            self.is_in = self._talk.phase is TalkPhase.IN
+        elif isinstance(result, MoveOn):
+            self._do(self._talk.moved(result.host, result.port, result.resume))
+        elif isinstance(result, Taken):
+            self._do(self._talk.taken(result.origin, result.number))
+        elif isinstance(result, DistkvError):
+            is_login = answer.id == self._login
+            self._do(self._talk.refused(result) if is_login else self._talk.not_taken(result))
+        self._listener.soon(self._go_on)
+
+    def _withdraw(self) -> None:
+        """Nothing of it waits at the service any more."""
+        self.is_in = self._is_served = False
+        self._listener.gone(self, self._asked)
+        self._asked.clear()
+
+
+class ChatListener:
+    """That of one process."""
+
+    def __init__(self, fleet: Fleet, process: Process) -> None:
+        self.process: Final = process
+        self._fleet: Final = fleet
+        self._connections: Final = dict[ChatConnection, None]()
+        self._attend()
+
+    def connect(self, client: ListenerClient) -> ChatConnection:
+        """A client connects."""
+        connection = ChatConnection(self, client)
+        self._connections[connection] = None
+        self.process.connected[connection] = connection.broke
+        return connection
+
+    # -- for connections
+
+    def later(self, do: Callable[[], object]) -> None:
+        """The node does this, when it is there."""
+        self._fleet.later(WAY_MS, partial(self.process.host.give, self.process, do))
+
+    def soon(self, do: Callable[[], object]) -> None:
+        """The node does this when its step is over."""
+        self._fleet.later(0, partial(self.process.host.give, self.process, do))
+
+    def to_client(self, do: Callable[[], object]) -> None:
+        """This happens to a client."""
+        self._fleet.later(WAY_MS, do)
+
+    def ask(self, request: ServiceRequest, tell: Callable[[Answer], object]) -> int:
+        """Ask the service of the node."""
+        number = self.process.next_request()
+        self.process.asked[number] = tell
+        self._give(ServiceAsked(ACTIVITY, number, request))
+        return number
+
+    def gone(self, connection: ChatConnection, asked: set[int]) -> None:
+        """A connection has ended, of which these requests are open."""
+        self._connections.pop(connection, None)
+        self.process.connected.pop(connection, None)
+        for number in asked:
+            self.process.asked.pop(number, None)
+            self._give(ServiceWithdrawn(ACTIVITY, number))
+
+    # -- inside
+
+    def _give(self, what: ServiceAsked | ServiceWithdrawn) -> None:
+        self.process.host.give(self.process, partial(self.process.step, what))
+
+    def _attend(self) -> None:
+        if self.process.is_running:
+            self.ask(Attend(1, self.process.host.name, 1), self._told)
+
+    def _told(self, answer: Answer) -> None:
+        if isinstance(answer.result, ActivityGiven):
+            for connection in list(self._connections):
+                connection.give(answer.result)
+        elif answer.is_last:
+            self._fleet.later(AGAIN_MS, self._attend)
