@@ -20,7 +20,7 @@ from distkv.cli.topic import read_topic_name, suggest_topics
 from distkv.cli.topic_place import TopicAsking, asking_options, read_asking, read_count, read_seconds
 from distkv.client.blocking_topic import WAIT_S, Consumer
 from distkv.client.topic_handle import Message, gone_text
-from distkv.errors import NotFoundError, SettingsError
+from distkv.errors import NotFoundError
 from distkv.model.ranges import Ranges
 from distkv.text.display import word
 from distkv.wire.row import WAIT_S_MAX
@@ -88,7 +88,7 @@ def get_command(
     """
     wanted = Form(form) if form else session.form
     count = 1 if limit is None else read_count("--limit", limit, PAGE_MAX)
-    wait_s = _read_wait(wait)
+    wait_s = 0.0 if wait is None else read_seconds("--wait", wait, WAIT_S_MAX)
     check_stdout()
     show = partial(_print_line if limit is not None else _print_whole, wanted)
 
@@ -182,12 +182,3 @@ def _print_whole(form: Form, value: object) -> None:
 
 def _print_line(form: Form, value: object) -> None:
     print_items([word(value) if form is Form.TEXT else value], form)
-
-
-def _read_wait(text: str | None) -> float:
-    if text is None:
-        return 0.0
-    wait_s = read_seconds("--wait", text)
-    if wait_s > WAIT_S_MAX:
-        raise SettingsError(f"--wait is {text!r}: it must be seconds, above 0 and at most {WAIT_S_MAX:g}")
-    return wait_s

@@ -94,14 +94,14 @@ def read_count(option: str, text: str, most: int) -> int:
     return int(text[:9])
 
 
-def read_seconds(option: str, text: str) -> float:
+def read_seconds(option: str, text: str, most: float = PATIENCE_S_MAX) -> float:
     """More than none."""
     try:
         found = float(text)
     except ValueError:
         found = 0.0
-    if not 0 < found <= PATIENCE_S_MAX:
-        raise SettingsError(f"{option} is {text!r}: it must be seconds, above 0 and at most {PATIENCE_S_MAX:g}")
+    if not 0 < found <= most:
+        raise SettingsError(f"{option} is {text!r}: it must be seconds, above 0 and at most {most:.0f}")
     return found
 
 
