@@ -92,7 +92,7 @@ SIMULATED_TOPICS = (
     ),
     _met(
         "topic-losers-stay",
-        6,
+        9,
         "an owner's next write closes the versions that it saw (TOPIC-4)",
         "owning.py",
         "EntryWrite(name), closes=self._known.seen(name))\n        return",
