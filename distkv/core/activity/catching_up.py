@@ -25,7 +25,7 @@ ALONE_MS: Final = 1000
 NEAR_MS: Final = 1000
 """So long only neighbours in the tree are asked."""
 PARTLY_MS: Final = 2000
-"""So long a node that began a moment ago itself is not believed."""
+"""So long a node that began a moment ago itself is not believed; nor is it later, while there are others to ask."""
 ASK_MS: Final = 1500
 LOOK_MS: Final = 100
 
@@ -49,7 +49,9 @@ class CatchingUp:
         self._start = ""
         self._place = 0
         self._unfit: Final = set[NodeName]()
-        """Who did not answer, or began a moment ago itself."""
+        """Who did not answer, or began a moment ago itself, since all were asked last."""
+        self._ever_unfit: Final = set[NodeName]()
+        """The same since it began."""
         self.is_over = False
 
     def look(self, turn: ServiceTurn) -> None:
@@ -62,7 +64,7 @@ class CatchingUp:
         if is_alone or past_ms >= PATIENCE_MS:
             self._end(turn)
         elif self._asked is None:
-            nodes = self._others.neighbours if past_ms < NEAR_MS else self._others.nodes
+            nodes = self._others.neighbours if past_ms < NEAR_MS else self._others.reachable
             node = next((node for node in nodes if node not in self._unfit), None)
             if node is not None:
                 self._ask(turn, node)
@@ -79,6 +81,8 @@ class CatchingUp:
         except DecodeError:
             page = None
         is_early = turn.boot_ms - self._began_ms < PARTLY_MS
+        self._ever_unfit.add(purpose.node)
+        is_early = is_early or not self._ever_unfit.issuperset(self._others.reachable)
         if page is None or (page.start != self._start and self._start) or (is_early and not page.is_whole):
             self._unfit.add(purpose.node)
             self._start, self._place = "", 0

@@ -107,7 +107,8 @@ class Holes:
         except DecodeError:
             answer = None
         if answer is None:
-            asking.silent.add(purpose.node)
+            is_listener = purpose.node in self._others.places
+            (asking.silent if is_listener else asking.without).add(purpose.node)  # others may have no such service
             return []
         if not any(item.number == purpose.first for item in answer.items):
             asking.without.add(purpose.node)
@@ -121,7 +122,7 @@ class Holes:
 
     def _candidates(self, hole: Hole, asking: _HoleRound) -> Iterator[NodeName]:
         """Who can be asked in this round: first who said that it has it."""
-        others = [node for node in self._others.nodes if node not in asking.without | asking.silent]
+        others = [node for node in self._others.reachable if node not in asking.without | asking.silent]
         yield from (node for node in others if self._knowledge.knows(node, hole.origin, hole.first))
         yield from others
 
@@ -144,7 +145,7 @@ class Holes:
         """Whether all nodes said so, in a round that began long enough after it was missed."""
         if asking.asked is not None or asking.silent or asking.began_ms < hole.since_ms + NOBODY_MS:
             return False
-        return asking.first == hole.first and asking.without.issuperset(self._others.nodes)
+        return asking.first == hole.first and asking.without.issuperset(self._others.reachable)
 
     def _end(self, turn: ServiceTurn, origin: str) -> None:
         asking = self._asking.pop(origin)

@@ -53,6 +53,9 @@ class OtherListeners:
         """Where they are."""
         self.nodes: tuple[NodeName, ...] = ()
         """Who they are: the neighbours in the tree first."""
+        self.reachable: tuple[NodeName, ...] = ()
+        """These, and then all others that seem alive: what a node announces comes over the tree, and it may be in
+        another one for a while."""
         self.neighbours: tuple[NodeName, ...] = ()
         """Those of them to which there is an edge of the tree."""
         self.look()
@@ -65,6 +68,7 @@ class OtherListeners:
         self.places = {node: place for node, place in found.items() if place is not None}
         self.neighbours = tuple([node for node in near if node in self.places])
         self.nodes = (*self.neighbours, *[node for node in self.places if node not in near])
+        self.reachable = (*self.nodes, *sorted(alive - self.places.keys() - {me}))
 
     @property
     def is_alone(self) -> bool:
@@ -79,4 +83,5 @@ class OtherListeners:
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(sorted(self.nodes) == sorted(self.places), "each of them stands in the list once")
+        must(self.reachable[: len(self.nodes)] == self.nodes, "who has a listener is asked first")
         must(self.nodes[: len(self.neighbours)] == self.neighbours, "neighbours stand first")

@@ -168,6 +168,30 @@ def test_node_that_does_not_answer_may_have_it() -> None:
     assert node.given == ["gap 1-1", "y"]
 
 
+def test_node_that_announces_nothing_here_is_asked_too() -> None:
+    node = OneNode(B, C).ready()
+    node.announces(C, None)
+    node.says(B, 2, "y")
+    node.pass_ms(150)
+    assert node.holes() == [(B, HoleAsked(origin_of(B), 1, 1))]
+    node.fills(until=1)
+    node.pass_ms(50)
+    assert node.holes() == [(C, HoleAsked(origin_of(B), 1, 1))]
+    node.fills(kept(B, 1, "x"), until=1)
+    assert node.given == ["x", "y"]
+
+
+def test_node_that_announces_nothing_and_does_not_answer_has_it_not() -> None:
+    node = OneNode(B, C).ready()
+    node.announces(C, None)
+    node.says(B, 2, "y")
+    for _ in range(60):
+        node.pass_ms(50)
+        for asked, _ in node.holes():
+            node.fills(until=1) if asked == B else node.is_silent()
+    assert node.given == ["gap 1-1", "y"]
+
+
 def test_hole_is_passed_over_after_five_seconds() -> None:
     node = OneNode(B).ready()
     node.says(B, 3, "z")

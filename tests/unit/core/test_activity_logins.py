@@ -10,7 +10,7 @@ from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError
 from distkv.wire.activity_bodies import WindowAsked, WindowPage
 from distkv.wire.activity_lines import ACTIVITY_BYTES_MAX
 from distkv.wire.declared import pack
-from tests.activity_node import ATTEND, START, B, C, OneNode, kept, origin_of, sender
+from tests.activity_node import ATTEND, START, B, C, D, OneNode, kept, origin_of, sender
 
 
 def test_client_that_resumes_for_the_first_time_is_told_where_the_node_is() -> None:
@@ -146,6 +146,20 @@ def test_node_that_began_a_moment_ago_is_not_asked_first() -> None:
     node.step(Replied(purpose, pack(WindowPage((), START, 0, {}, is_whole=False))))
     node.pass_ms(100)
     assert [one[0] for one in node.asked] == [first, C]
+
+
+def test_nodes_that_began_together_ask_one_that_announces_nothing_here() -> None:
+    node = OneNode(B, C, near=(B,))
+    node.announces(C, None)
+    for _ in range(30):
+        node.pass_ms(100)
+        asked, node.asked = node.asked, []
+        for name, _, purpose in asked:
+            page = WindowPage((), START, 0, {}, is_whole=False)
+            if name == C:
+                page = WindowPage((kept(D, 1, "x"),), START, 1, {origin_of(D): 1})
+            node.step(Replied(purpose, pack(page)))
+    assert node.missed(node.login({origin_of(D): 0})) == ["x"]
 
 
 def test_node_that_is_alone_takes_logins_at_once() -> None:
