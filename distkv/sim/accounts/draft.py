@@ -46,9 +46,9 @@ def draw(seed: int, names: Sequence[str], length_ms: int) -> Drawn | None:
 def draw_user(rng: Random, name: str, names: Sequence[str], length_ms: int) -> list[Planned]:
     """Storms of registrations of one name, logins with each secret, and perhaps a removal between."""
     planned: list[Planned] = []
-    for storm in range(rng.randint(1, 4)):
+    for storm in range(rng.randint(2, 6)):
         at_ms, within_ms = rng.randint(0, length_ms), rng.choice(STORM_MS)
-        for count in range(rng.randint(1, 4)):
+        for count in range(rng.randint(2, 5)):
             secret, begun_ms = f"{name}-{storm}-{count}", at_ms + rng.randint(0, within_ms)
             planned.append((begun_ms, RegisterUser(rng.choice(names), name, secret)))
             for _ in range(rng.randint(0, 4)):
