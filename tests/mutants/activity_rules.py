@@ -9,6 +9,14 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 
 ACTIVITY_RULES = (
     broken(
+        "sent-on-and-on",
+        "a client that was sent to a node is not sent on at its login",
+        "core/activity/balance.py",
+        "        if client.stays_until_ms > turn.boot_ms:\n            return\n",
+        "",
+        f"{LOGINS}::test_client_that_was_sent_here_is_not_sent_on_at_its_login",
+    ),
+    broken(
         "echo-of-one-copy",
         "an activity is echoed when as many other nodes as there must be have it",
         "core/activity/own_activities.py",

@@ -85,7 +85,13 @@ class Balance:
         self._look_ms = turn.boot_ms
 
     def logged_in(self, turn: ServiceTurn, client: ActiveClient, resume: Mapping[str, int] | None) -> None:
-        """A client was told that it is logged in: perhaps it is to go on at once."""
+        """A client was told that it is logged in: perhaps it is to go on at once.
+
+        Who came from another node lately stays. What nodes know of each other's loads is half a second old, and each
+        would send it to the next.
+        """
+        if client.stays_until_ms > turn.boot_ms:
+            return
         target = self._loads.target_at_login(self._clients.load, turn.boot_ms)
         if target is not None and self._place is not None:
             self._move(turn, client, target, resume)

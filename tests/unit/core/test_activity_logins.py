@@ -295,6 +295,18 @@ def test_client_that_came_a_moment_ago_stays_for_a_minute() -> None:
     assert node.moves(clients[0]) == ["b"]
 
 
+def test_client_that_was_sent_here_is_not_sent_on_at_its_login() -> None:
+    node = OneNode(B, C).ready()
+    for _ in range(6):
+        node.login()
+    mark = node.logged_in(node.login({})).client
+    assert mark is not None
+    node.announces(B, 0)
+    came = node.login({origin_of(B): 0}, mark.replace(node.origin, origin_of(C)))
+    assert node.moves(came) == []
+    assert node.moves(node.login({})) == ["b"]
+
+
 def test_no_more_than_five_clients_are_moved_in_a_second() -> None:
     node = OneNode(B).ready()
     clients = [node.login({}) for _ in range(100)]
