@@ -43,6 +43,7 @@ class Play:
         self.counted = set[bytes]()
         """Secrets of registrations that began when there was none."""
         self.count = 0
+        self.is_finished = False
 
     def run(self) -> None:
         for _ in range(STEPS):
@@ -133,8 +134,11 @@ class Play:
                     assert results == {SecretChecked}, f"{secret!r} was registered, and does not log in"
         assert not any(key[1] == net.nodes[key[0]].starts for key in self.asked), "somebody is not answered"  # type: ignore[index]
         assert not any(node.machine.statistics()["changes"] for node in net.nodes.values())
+        self.is_finished = True
 
 
 @given(st.integers(0, 2**32))
 def test_name_has_one_owner_and_no_other_secret_logs_in(seed: int) -> None:
-    Play(seed).run()
+    play = Play(seed)
+    play.run()
+    assert play.is_finished

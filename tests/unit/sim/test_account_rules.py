@@ -76,7 +76,9 @@ def test_two_owners_are_allowed_when_a_majority_lost_its_disks() -> None:
     disks = DisksLost()
     for name in "ab":
         disks.befell(0, name, "is said to be gone for good")
-    tell(OwnedOnce(disks), (register(b"1"), REGISTERED), (register(b"2"), REGISTERED))
+    rule = OwnedOnce(disks)
+    tell(rule, (register(b"1"), REGISTERED), (register(b"2"), REGISTERED))
+    assert rule.owned_count == 0
 
 
 @pytest.mark.parametrize(
