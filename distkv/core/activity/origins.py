@@ -58,8 +58,8 @@ class Origins:
         self._held_max: Final = held_max
         self._held_bytes_max: Final = held_bytes
         self._all: Final = dict[str, _OriginNumbers]({own: _OriginNumbers()})
-        self._waiting: Final = set[str]()
-        """The origins of which something is missing, or waits."""
+        self._waiting: Final = dict[str, None]()
+        """The origins of which something is missing, or waits; in an order that is the same in each run."""
         self._held = 0
         self._held_bytes = 0
         self.dropped = 0
@@ -212,7 +212,7 @@ class Origins:
         name = min(others)[1]
         for activity in self._all.pop(name).held.values():
             self._let_go(activity)
-        self._waiting.discard(name)
+        self._waiting.pop(name, None)
         self.forgotten += 1
 
     def _advance(self, name: str, number: int, now_ms: int) -> None:
@@ -234,11 +234,11 @@ class Origins:
 
     def _wait(self, name: str, origin: _OriginNumbers, now_ms: int) -> None:
         if name != self._own and (origin.held or origin.known > origin.reached):
-            self._waiting.add(name)
+            self._waiting[name] = None
             if origin.since_ms is None:
                 origin.since_ms = now_ms
         else:
-            self._waiting.discard(name)
+            self._waiting.pop(name, None)
             origin.since_ms = None
 
     def _may_go(self, activity: KeptActivity) -> bool:
