@@ -16,6 +16,8 @@ from distkv.doctor.wording import counted
 from distkv.wire.fields import read_int
 
 ACCOUNTS: Final = "accounts"
+SERVERS: Final = "tokens.servers"
+"""The setting that names those who serve tokens."""
 
 
 @attrs.frozen
@@ -42,16 +44,17 @@ def check(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     found = [facts for node in nodes if isinstance(facts := node.services.get(ACCOUNTS), AccountFacts)]
     accounts = max((facts.accounts for facts in found), default=0)
     doubled = max((facts.doubled for facts in found), default=0)
-    has_tokens = any(node.services.get("tokens") is not None for node in nodes)
-    if not accounts:
+    has_tokens = any(node.settings.get(SERVERS) for node in nodes)
+    has_listeners = any(node.services.get("activity") is not None for node in nodes)
+    if not accounts and not has_listeners:
         return
     if not has_tokens:
         says = f"{counted(accounts, 'account')}, and no token servers: nobody can register"
-        yield Finding(ACCOUNTS, Level.WARN, says, "name the servers in the setting tokens.servers")
+        yield Finding(ACCOUNTS, Level.WARN, says, f"name the servers in the setting {SERVERS}")
     if doubled:
         says = f"{counted(doubled, 'user name')} registered twice, because token servers lost their disks"
         yield Finding(ACCOUNTS, Level.WARN, says, "see 'distkv client activity account list', and remove what is wrong")
-    if has_tokens and not doubled:
+    if accounts and has_tokens and not doubled:
         yield Finding(ACCOUNTS, Level.OK, counted(accounts, "account"))
 
 

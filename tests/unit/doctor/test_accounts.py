@@ -17,9 +17,10 @@ from distkv.errors import DecodeError
 from tests.unit.doctor.test_checks import OK, WARN, A, B, judged, said
 
 
-def having(node: NodeFacts, facts: AccountFacts, **others: object) -> NodeFacts:
-    services: Mapping[str, object] = {accounts.ACCOUNTS: facts, **others}
-    return attrs.evolve(node, services=services)
+def having(node: NodeFacts, facts: AccountFacts, *, servers: str = "", **others: object) -> NodeFacts:
+    """With these services besides, each of which shows something; tokens do so also where nobody serves them."""
+    services: Mapping[str, object] = {accounts.ACCOUNTS: facts, "tokens": object(), **others}
+    return attrs.evolve(node, services=services, settings={"tokens.servers": servers})
 
 
 def test_state_is_read() -> None:
@@ -38,7 +39,7 @@ def test_network_without_accounts_is_not_judged_for_them() -> None:
 
 
 def test_accounts_with_token_servers_are_well() -> None:
-    found = [*accounts.check([having(A, AccountFacts(2), tokens=object()), having(B, AccountFacts(1))])]
+    found = [*accounts.check([having(A, AccountFacts(2), servers="a"), having(B, AccountFacts(1))])]
     assert judged(found) == [("accounts", OK)]
     assert found[0].says == "2 accounts"
 
@@ -50,6 +51,11 @@ def test_accounts_without_token_servers_are_told() -> None:
 
 
 def test_names_that_were_registered_twice_are_told() -> None:
-    found = [*accounts.check([having(A, AccountFacts(2, doubled=1), tokens=object())])]
+    found = [*accounts.check([having(A, AccountFacts(2, doubled=1), servers="a")])]
     assert judged(found) == [("accounts", WARN)]
     assert "twice" in said(found)
+
+
+def test_listeners_without_token_servers_are_told() -> None:
+    assert judged([*accounts.check([having(A, AccountFacts(), activity=object())])]) == [("accounts", WARN)]
+    assert [*accounts.check([having(A, AccountFacts(), servers="a", activity=object())])] == []
