@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from distkv.cli.main import run
-from distkv.core.replica import Replica
+from distkv.core.update import Store
 from distkv.graph.trace import write_line
 from distkv.sim.actions import CutWay, Deed, Split, ToNode
 from distkv.sim.draft import draw
@@ -235,7 +235,7 @@ def test_graph_of_a_seed_shows_what_was_done_to_hosts_and_network(capsys: Captur
 def test_graph_of_a_seed_that_fails_ends_with_the_rule_and_exits_1(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
+    monkeypatch.setattr(Store, "replay", lambda _store, _record: [])  # starts forget what the log says
     assert run(["graph", "--seed", str(KILLS)]) == 1
     assert "*  fails; disks keep what they said they have: " in capsys.readouterr().out.splitlines()[-1]
 

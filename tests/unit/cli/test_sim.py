@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distkv.cli.main import run
-from distkv.core.replica import Replica
+from distkv.core.update import Store
 from distkv.sim import cost
 from distkv.sim.cost import FIGURES
 from distkv.sim.grammar import parse_script
@@ -68,7 +68,7 @@ def test_seed_that_passes_exits_0_and_its_last_line_is_the_digest(capsys: Captur
 def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
+    monkeypatch.setattr(Store, "replay", lambda _store, _record: [])  # starts forget what the log says
     assert run(["sim", "--seed", str(KILLS)]) == 1
     out = capsys.readouterr().out
     _, _, file = out.partition("this scenario file is enough to make it fail:\n\n")
@@ -95,7 +95,7 @@ def test_seed_that_fails_without_any_action_exits_1_with_a_command_that_takes_no
 def test_seed_that_fails_comes_with_a_command_that_draws_it(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
+    monkeypatch.setattr(Store, "replay", lambda _store, _record: [])
     monkeypatch.setattr("distkv.sim.shrink.RUNS_MAX", 3)  # how far a seed is cut down is another test's
     monkeypatch.chdir(tmp_path)
     run(["sim", "--seed", str(KILLS)])

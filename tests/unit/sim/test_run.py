@@ -9,7 +9,7 @@ import functools
 
 import pytest
 
-from distkv.core.replica import Replica
+from distkv.core.update import Store
 from distkv.graph.trace import Moment
 from distkv.model.invariant import must
 from distkv.model.ledger import Ledger
@@ -89,7 +89,7 @@ def test_machine_whose_promise_does_not_hold_fails_the_run(monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_failure_is_cut_down_to_what_it_needs_and_is_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
+    monkeypatch.setattr(Store, "replay", lambda _store, _record: [])  # starts forget what the log says
     outcome = run(draw(KILLS))
     shrinker = Shrinker(KILLS, (), outcome.rule)
     scenario = shrinker.shrink()
