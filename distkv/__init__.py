@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from distkv.model.fence import Fence
     from distkv.model.path import Path
     from distkv.model.ranges import Ranges
+    from distkv.wire.account_errors import NameTakenError as NameTaken
+    from distkv.wire.account_errors import NoMajorityError as NoMajority
+    from distkv.wire.account_errors import WrongSecretError as WrongSecret
     from distkv.wire.token_errors import HeldError as Held
     from distkv.wire.token_errors import NoQuorumError as NoQuorum
     from distkv.wire.token_errors import NotHeldError as NotHeld
@@ -116,6 +119,8 @@ __all__ = [
     "Lost",
     "Message",
     "Missed",
+    "NameTaken",
+    "NoMajority",
     "NoQuorum",
     "NoReplicas",
     "NoSpace",
@@ -148,6 +153,7 @@ __all__ = [
     "UpToDate",
     "ValueMismatch",
     "Written",
+    "WrongSecret",
     "__version__",
     "connect",
     "connect_activity",
@@ -178,6 +184,7 @@ _HOMES = {
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},
+    "distkv.wire.account_errors": {"NameTaken", "NoMajority", "WrongSecret"},
     "distkv.wire.token_errors": {
         "Held", "NoQuorum", "NotHeld", "SessionExpired", "TimedOut", "TokenLost", "Ungranted",
     },

@@ -24,6 +24,7 @@ PAGES = [DOCUMENT, DOCS / "howto" / "python.rst", DOCS / "howto" / "topics.rst"]
 OTHERS = {
     DOCS / "architecture.rst": "tests/tidy/test_docs.py",
     DOCS / "event-table.rst": "tests/unit/spark/test_table_docs.py",
+    DOCS / "howto" / "activity.rst": "tests/process/test_activity.py",
     DOCS / "howto" / "spark.rst": "tests/spark/test_pages.py",
     DOCS / "pipeline.rst": "tests/spark/test_pages.py",
 }

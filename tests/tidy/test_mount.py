@@ -60,6 +60,7 @@ SERVICES: Final = {
         re.compile(r"core/accounts/|wire/accounts?[_.]|doctor/accounts|cli/account|sim/accounts/"),
         _importing("accounts", "account"),
         asked_by=re.compile(r"core/activity/|services/activity/"),
+        opened_by=frozenset({"__init__.py"}),
     ),
     "activity": Names(
         re.compile(
