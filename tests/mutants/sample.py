@@ -48,4 +48,7 @@ SAMPLE = (
     "shell-new-state-takes-the-plain-name",
     "shell-lease-of-one",
     "shell-clean-towards-somebody",
+    "shell-account-unsure-is-believed",
+    "shell-activity-key-twice",
+    "shell-earlier-epoch-given",
 )
