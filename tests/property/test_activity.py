@@ -17,3 +17,8 @@ def test_each_echoed_activity_comes_once_and_in_order(seed: int) -> None:
     fleet, clients = Play(seed, ms=20_000).run()
     assert not broken_promises(fleet, clients)
     assert sum(len(client.echoed) for client in clients) > 100
+
+
+def test_client_that_connects_twice_after_a_move_loses_nothing() -> None:
+    fleet, clients = Play(2270).run()
+    assert not broken_promises(fleet, clients)

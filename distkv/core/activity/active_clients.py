@@ -34,8 +34,6 @@ class ActiveClient:
     """None: it does not resume."""
     stays_until_ms: int
     """It is not moved before."""
-    is_new: bool
-    """Whether it has sent nothing here since it came from another node."""
     is_leaving: bool = False
     """Whether it was told to go to another node."""
 

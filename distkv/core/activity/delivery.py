@@ -98,12 +98,11 @@ class Delivery:
 
     # -- what happens
 
-    def say(
-        self, turn: ServiceTurn, activity: bytes, sender: SenderMark | None, client: int, *, is_first: bool
-    ) -> None:
-        """A client of this node sends something. `is_first`: since it came from another node."""
+    def say(self, turn: ServiceTurn, activity: bytes, sender: SenderMark | None, client: int) -> None:
+        """A client of this node sends something. The first one of an epoch names what it comes after: that need not be
+        sent on the connection with which the client came from another node."""
         after = None
-        if is_first:
+        if self.senders.is_first(sender):
             reached = self.origins.reached_last(AFTER_MAX)
             after = {origin: number for origin, number in reached.items() if origin != self.origin} or None
         number = self.own.last + 1

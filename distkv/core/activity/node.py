@@ -187,8 +187,7 @@ class ActivityNode:
             mark = new_mark(self._rng, origin) if before is None else before.at(origin, int(turn.wall))
             since_ms = max(0, int((turn.wall - mark.moved_s) * 1000))
             stays_until_ms += max(0, MOVED_MS - since_ms)
-        is_new = before is not None and before.origin != origin
-        client = ActiveClient(arrival.id, login.user, mark, stays_until_ms, is_new)
+        client = ActiveClient(arrival.id, login.user, mark, stays_until_ms)
         self.clients.add(client)
         reached = self.delivery.origins.all_reached()
         if mark is None:
@@ -211,8 +210,7 @@ class ActivityNode:
             turn.answer(id, TooLargeError(f"an activity has {len(send.activity)} bytes: {ACTIVITY_BYTES_MAX} may be"))
         else:
             sender = None if client.mark is None else client.mark.sender
-            self.delivery.say(turn, send.activity, sender, client.id, is_first=client.is_new)
-            client.is_new = False
+            self.delivery.say(turn, send.activity, sender, client.id)
             user = client.user if client.user != ANONYMOUS else f"{ANONYMOUS} {client.id}"
             heappush(self._untaken, (self._rates.sent(user, turn.boot_ms), id, self.delivery.own.last))
 

@@ -46,6 +46,11 @@ class Senders:
         found = None if sender is None else self._all.get(sender.hash)
         return found is not None and sender is not None and found.highest > sender.epoch
 
+    def is_first(self, sender: SenderMark | None) -> bool:
+        """Whether nothing of this epoch is known, and there were earlier ones."""
+        found = None if sender is None else self._all.get(sender.hash)
+        return sender is not None and sender.epoch > 1 and (found is None or found.highest < sender.epoch)
+
     def sent(self, sender: SenderMark | None) -> None:
         """The client sent something here."""
         if sender is not None:

@@ -335,6 +335,16 @@ def test_first_activity_after_a_move_says_how_far_its_node_is() -> None:
     assert [frame.after for frame in node.frames] == [{origin_of(B): 1}, None]
 
 
+def test_client_that_sends_on_its_second_connection_after_a_move_names_that_too() -> None:
+    node = OneNode(B, C).ready()
+    node.says(B, 1, "x")
+    mark = node.logged_in(node.login({})).client
+    moved = node.login({origin_of(B): 1}, mark.replace(node.origin, origin_of(C)))
+    again = node.login({origin_of(B): 1}, node.logged_in(moved).client)
+    node.send(again, "y")
+    assert node.frames[0].after == {origin_of(B): 1}
+
+
 def test_client_that_comes_again_to_its_node_keeps_its_epoch() -> None:
     node = OneNode(B).ready()
     mark = node.logged_in(node.login({})).client
