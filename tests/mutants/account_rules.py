@@ -126,8 +126,8 @@ ACCOUNT_RULES = (
         "account-token-of-clients",
         "tokens whose names begin with `:` are for services",
         "core/tokens/machine.py",
-        "            if is_of_client(id):\n",
-        "            if is_of_client(-id):\n",
+        "name is not None and is_of_client(id)",
+        "name is not None and is_of_client(-id)",
         TOKENS,
     ),
 )

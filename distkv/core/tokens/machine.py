@@ -30,7 +30,6 @@ from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.agreement.turn import AgreementTurn, AgreementWoken, EntryRead, StateTold
 from distkv.core.tokens.effects import TokenEffects
-from distkv.core.tokens.reserved_names import refuse_reserved
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving_settings import ServingSettings
@@ -42,7 +41,7 @@ from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChec
 from distkv.wire.declared import pack
 from distkv.wire.token_bodies import decode_body, decode_identity
 from distkv.wire.token_replies import TokenDone
-from distkv.wire.token_requests import TokenRequest, TokenReset
+from distkv.wire.token_requests import OneTokenRequest, TokenKeep, TokenRequest, TokenReset
 from distkv.wire.token_states import decode_founding
 
 TOKENS: Final = "tokens"
@@ -52,6 +51,9 @@ CHANCE: Final = 1 << 24
 """From so many numbers the life of a service is drawn, besides that of its node."""
 STARTS_MAX: Final = 1 << 10
 """Of one life of a node, before their numbers reach those of a life a second later."""
+RESERVED: Final = ":"
+"""So begin the names of tokens that are for services: a service of a node takes `:user ann`, for example, while it
+changes an account. A client that had it could hold that up for ever."""
 CALLS: Final = (CallAsked, CallAnswered, CallsChecked, CallsSeen, CallsCancelled, CallsDropped)
 
 
@@ -260,11 +262,10 @@ class TokenMachine:
 
     @staticmethod
     def _asked(turn: ServiceTurn, service: TokenService, id: int, request: TokenRequest, asker: int) -> None:
-        try:
-            if is_of_client(id):
-                refuse_reserved(request)
-        except ForbiddenError as error:
-            turn.answer(id, error)
+        name = _reserved_name(request)
+        if name is not None and is_of_client(id):
+            why = f"{name!r} begins with {RESERVED!r}: such tokens are for services, give another name"
+            turn.answer(id, ForbiddenError(why))
         else:
             service.asked(id, request, turn.boot_ms, asker)
 
@@ -302,3 +303,11 @@ class TokenMachine:
         if self._consensus is not None and self._service is not None:
             self._consensus.check()
             self._service.check()
+
+
+def _reserved_name(request: TokenRequest) -> str | None:
+    """The first such name that is in a request; None: there is none."""
+    names = [request.token] if isinstance(request, OneTokenRequest) else []
+    if isinstance(request, TokenKeep):
+        names = [held.token for held in request.held]
+    return next((name for name in names if name.startswith(RESERVED)), None)

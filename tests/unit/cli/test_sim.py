@@ -21,6 +21,7 @@ from distkv.sim.rules.ledger import LedgerPartition
 from tests.seeds import KILLS
 
 Capture = pytest.CaptureFixture[str]
+OF_SEEDS = "--first-seed, --tokens, --topics, --accounts, --activity and --jobs belong to --seeds"
 
 
 @pytest.mark.parametrize(
@@ -37,9 +38,9 @@ Capture = pytest.CaptureFixture[str]
         (["--seed", "1", "--only", "9-3"], "'9-3' is neither a number nor a range such as 7-9"),
         (["--seed", "1", "--only", "3", "--only", "4"], "--only stands here 2 times: give it once"),
         (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
-        (["--seed", "1", "--first-seed", "0"], "--first-seed, --tokens, --topics and --jobs belong to --seeds"),
-        (["--seed", "1", "--tokens"], "--first-seed, --tokens, --topics and --jobs belong to --seeds"),
-        (["--fleet", "4", "--jobs", "2"], "--first-seed, --tokens, --topics and --jobs belong to --seeds"),
+        (["--seed", "1", "--first-seed", "0"], OF_SEEDS),
+        (["--seed", "1", "--tokens"], OF_SEEDS),
+        (["--fleet", "4", "--jobs", "2"], OF_SEEDS),
         (["--seed", "1", "--trace", "-o", "json"], "take 'distkv graph --seed 1 -o json'"),
         (["--seeds", "1000000", "-o", "raw"], "use -o json"),
     ],
