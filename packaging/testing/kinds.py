@@ -99,8 +99,9 @@ def _sim(one: Slice) -> Step:
     return _module("distkv", "sim", "--first-seed", one.first, "--seeds", one.size, "--jobs", JOBS)
 
 
-def _topics(one: Slice) -> Step:
-    return _module("distkv", "sim", "--topics", *_sim(one).words[4:])
+def _of_service(one: Slice) -> Step:
+    """Seeds in which a service of this name is drawn."""
+    return _module("distkv", "sim", f"--{one.kind}", *_sim(one).words[4:])
 
 
 def _tokens(one: Slice) -> Step:
@@ -210,7 +211,10 @@ KINDS: Final = {
     kind.name: kind
     for kind in (
         Kind("sim", "seeds", _sim, each_s=1.2, least=10, most=2000, draws=Draws.EACH, begin=60_000_000),
-        Kind("topics", "seeds", _topics, each_s=4.0, least=10, most=1000, draws=Draws.EACH, begin=10**12 + 10_000),
+        *(
+            Kind(name, "seeds", _of_service, 4.0, least=10, most=1000, draws=Draws.EACH, begin=at * 10**12 + 10_000)
+            for at, name in enumerate(("topics", "accounts", "activity"), 1)
+        ),
         Kind("tokens", "seeds of each play", _tokens, each_s=1.0, least=10, most=5000, draws=Draws.EACH, begin=10**6),
         Kind("servers", "tests of four seeds", _servers, each_s=120.0),
         Kind("properties", "tests", _spread, each_s=30.0, most=20, list_items=properties),

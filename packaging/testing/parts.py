@@ -21,9 +21,10 @@ ELSEWHERE: Final = "not process and not netns and not spark and not browser"
 MEASURED: Final = ("model", "wire", "core")
 """The packages whose branches have a floor."""
 FLOOR_PERCENT: Final = 95
+MEASURED_PROPERTIES: Final = ("model_", "wire_", "token_", "topic_", "account_", "activity", "hostile_", "server_tree")
 MEASURED_TESTS: Final = (
     *("tests/unit/model", "tests/unit/wire", "tests/unit/core", "tests/node", "tests/scenarios/test_scenarios.py"),
-    *(f"tests/property/test_{name}*.py" for name in ("model_", "wire_", "token_", "topic_", "hostile_", "server_tree")),
+    *(f"tests/property/test_{name}*.py" for name in MEASURED_PROPERTIES),
     *(f"tests/property/test_{name}.py" for name in ("following*", "streaming", "client_protocol", "resync")),
     *("tests/property/test_gathering.py", "tests/property/test_routes.py"),
     *("tests/property/test_simulated_seeds.py", "tests/unit/cli/test_values.py", "tests/unit/sim/test_topic_*.py"),

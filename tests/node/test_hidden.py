@@ -42,6 +42,7 @@ OF_NODES = {
     "events_wait", "backup",
 }  # fmt: skip
 """What nodes ask each other has it whole, as a backup does."""
+OF_SERVICES = ("token_", "topic_", "account_", "activity_")
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +177,7 @@ async def test_no_request_of_a_client_is_answered_with_a_key_or_value_that_is_hi
         assert entry is not None
         assert entry.losers
         table = questions("a", entry.head.tick, replica.tick - 1)
-        actions = {row.action for row in ROWS if not row.action.startswith(("token_", "topic_"))}
+        actions = {row.action for row in ROWS if not row.action.startswith(OF_SERVICES)}
         assert actions | {"delete_value", *(name for name in table if name.startswith("echo_"))} == {*table} | OF_NODES
         heard = Heard()
         codes = await ask_all(world, [(action, one) for action, some in table.items() for one in some], heard)

@@ -15,6 +15,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from distkv.core.accounts.machine import AccountMachine
+from distkv.core.accounts.requests import ACCOUNTS
+from distkv.core.accounts.settings import AccountSettings
+from distkv.core.activity.machine import ActivityMachine
+from distkv.core.activity.settings import ACTIVITY, ActivitySettings
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
@@ -84,13 +89,18 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("topic_list", {}),
     ("topic_set", {"topic": "log", "keep_s": 60.0}),
     ("topic_drop", {"topic": "log"}),
+    ("account_list", {}),
+    ("account_remove", {"name": "ann"}),
+    ("activity_who", {}),
+    ("activity_place", {}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),
 )
 
 AT_ONCE: Final = {"topic_get", "topic_show", "topic_list", "topic_set", "topic_drop"}
-"""Of a topic that there is not: nothing has to be waited for."""
+AT_ONCE |= {"account_list", "activity_who", "activity_place"}
+"""Of a topic that there is not, or of what this node knows: nothing has to be waited for."""
 
 
 def _row(action: str, fields: dict[str, Any]) -> AnyRow[Any]:
@@ -132,6 +142,8 @@ async def test_answer_has_the_form_that_the_row_says(
     services: dict[str, ServiceMachine] = {
         TOKENS: TokenMachine(TokenSettings((server,)), random.Random(1)),
         TOPICS: TopicMachine(TopicSettings(), random.Random(2)),
+        ACCOUNTS: AccountMachine(AccountSettings(), random.Random(3)),
+        ACTIVITY: ActivityMachine(ActivitySettings(), random.Random(4)),
     }
     async with solo_node(archive=str(tmp_path / "archive"), services=services) as node, node.client() as client:
         await client.set("x", 0)

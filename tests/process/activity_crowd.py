@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 
 import distkv
 from distkv.client.blocking_activity import Activity
+from tests.process.cluster import Cluster
 from tests.process.servers import Server, wait_until
 
 PAUSE_S = 0.02
+WHOLE_S = 60.0
 QUIET_S = 1.0
 QUIET_MAX = 30
 """After so long without anything nothing comes any more."""
@@ -94,6 +96,22 @@ class Crowd:
                 quiet += 1
                 if self.echoed <= set(told) or quiet == QUIET_MAX:
                     return
+
+
+def wait_whole(cluster: Cluster) -> None:
+    """Until all servers of a cluster are in one tree, and each knows all listeners."""
+
+    def is_whole() -> bool:
+        count, trees = 0, []
+        for server in cluster:
+            with server.client() as client:
+                nodes = client.request("activity_who", is_read=True)["nodes"]
+            count += len(nodes) if isinstance(nodes, list) else 0
+            trees.append(server.state()["tree"])
+        is_apart = any(tree["apart"] for tree in trees if isinstance(tree, dict))
+        return count == len(trees) ** 2 and not is_apart
+
+    cluster.wait(is_whole, "all listeners are known everywhere", WHOLE_S)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from distkv.client.addresses import read_hosts
 from distkv.errors import DistkvError
 from distkv.wire.account_errors import WrongSecretError
 from tests.process.activities import Stranger, listener_port, logged_in, shown
-from tests.process.activity_crowd import open_crowd
+from tests.process.activity_crowd import open_crowd, wait_whole
 from tests.process.cluster import NAMES, Cluster, open_cluster
 
 DEADLINE_S = 60.0
@@ -28,24 +28,8 @@ SENDERS = 4
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes that know each other's listeners; each test leaves them so."""
     with open_cluster(tmp_path_factory.mktemp("activity") / "cluster", extra=SETTINGS) as found:
-        _wait_whole(found)
+        wait_whole(found)
         yield found
-
-
-def _wait_whole(cluster: Cluster) -> None:
-    def is_whole() -> bool:
-        answers = [cluster[name].client() for name in NAMES]
-        try:
-            found = [client.request("activity_who", is_read=True)["nodes"] for client in answers]
-        finally:
-            for client in answers:
-                client.close()
-        trees = [cluster[name].state()["tree"] for name in NAMES]
-        return all(len(nodes) == len(NAMES) for nodes in found if isinstance(nodes, list)) and not any(
-            tree["apart"] for tree in trees if isinstance(tree, dict)
-        )
-
-    cluster.wait(is_whole, "all listeners are known everywhere", DEADLINE_S)
 
 
 def _clients(cluster: Cluster) -> dict[str, int]:
@@ -94,7 +78,7 @@ def test_node_that_ends_in_order_loses_nothing_of_its_clients(cluster: Cluster) 
         crowd.end()
         cluster.start("b")
         assert (crowd.wrong(), crowd.unknown) == ([], 0)
-    _wait_whole(cluster)
+    wait_whole(cluster)
 
 
 def test_node_that_is_killed_and_comes_back_loses_nothing_that_was_echoed(cluster: Cluster) -> None:
@@ -105,7 +89,7 @@ def test_node_that_is_killed_and_comes_back_loses_nothing_that_was_echoed(cluste
         crowd.wait_echoes(200)
         crowd.end()
         assert crowd.wrong() == []
-    _wait_whole(cluster)
+    wait_whole(cluster)
 
 
 def test_root_of_the_tree_that_is_killed_loses_nothing_that_was_echoed(cluster: Cluster) -> None:
@@ -119,4 +103,4 @@ def test_root_of_the_tree_that_is_killed_loses_nothing_that_was_echoed(cluster: 
         crowd.end()
         cluster.start(root)
         assert crowd.wrong() == []
-    _wait_whole(cluster)
+    wait_whole(cluster)

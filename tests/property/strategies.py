@@ -31,6 +31,8 @@ from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
 from distkv.model.tick_ranges import TickRanges, up_to
+from distkv.wire.account_requests import AccountList, AccountRemove, AccountRequest
+from distkv.wire.activity import ActivityPlace, ActivityWho
 from distkv.wire.codec import Payload
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.edges import FramesAcked, SignOfLife, SubtreeHeight
@@ -331,6 +333,16 @@ topic_request_kinds: list[st.SearchStrategy[TopicRequest]] = [
     st.builds(TopicDrop, seqs, topic_names, st.none(), topic_names, st.booleans()),
 ]
 
+usernames = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=64)
+account_request_kinds: list[st.SearchStrategy[AccountRequest]] = [
+    st.builds(AccountList, seqs, st.just("") | usernames, st.integers(1, 1000), st.just("") | usernames),
+    st.builds(AccountRemove, seqs, usernames),
+]
+activity_request_kinds: list[st.SearchStrategy[ActivityWho | ActivityPlace]] = [
+    st.builds(ActivityWho, seqs, st.booleans()),
+    st.builds(ActivityPlace, seqs),
+]
+
 operations = st.one_of(st.builds(GetValue, st.just(0), paths, nchains), set_requests(st.just(0)))
 
 request_kinds: Sequence[st.SearchStrategy[Request]] = (
@@ -418,6 +430,8 @@ request_kinds: Sequence[st.SearchStrategy[Request]] = (
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
     *topic_request_kinds,
+    *account_request_kinds,
+    *activity_request_kinds,
 )
 """One for each kind; those about tokens are in `test_wire_tokens`."""
 

@@ -48,6 +48,10 @@ class World:
     def tree(self) -> Tree:
         return self.store.tree
 
+    @property
+    def replica(self) -> World:
+        return self
+
     def write(self, path: str) -> None:
         applied = self.store.write(Path([path]), Kind.SET, b"\x01", 1.0)
         self.log([EventRecord(applied.event, 1.0)])

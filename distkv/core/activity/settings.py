@@ -30,7 +30,7 @@ class ActivitySettings:
     keep_bytes: int = 64 << 20
     rate: int = 200
     """So many activities of one user are taken in a second."""
-    clients_max: int = 10_000
+    clients_max: int = 4096
     """Of the clients that are logged in, or wait for it."""
     origins_max: int = 1_000
     """Of so many origins a node knows how far it is."""

@@ -216,7 +216,7 @@ def test_replayed_value_has_its_ttl() -> None:
     store, again = Store(NodeName("a"), 5), Store(NodeName("a"), 5)
     store.own.begin_life(0)
     event = store.write(HERE, Kind.SET, b"\x01", 0.0, ttl=2.5).event
-    again.store.replay(EventRecord(event, 0.0))
+    again.replay(EventRecord(event, 0.0))
     found = again.tree.head(HERE)
     assert found is not None
     assert found.ttl == 2.5

@@ -460,7 +460,7 @@ def test_mark_of_an_old_disk_outlives_a_restart() -> None:
     fleet.crash("b")
     start(fleet, "b", up=False)
     assert fleet["b"].maps().is_stale
-    assert fleet["b"].meta().stale
+    assert fleet["b"].store.meta().stale
 
 
 def test_node_that_downloaded_from_an_old_disk_has_one() -> None:  # seed 81
