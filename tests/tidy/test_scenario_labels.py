@@ -34,6 +34,7 @@ SECTIONS = (
     "What topics forget",
     "What a client is answered about a topic",
     "Accounts",
+    "The activity network",
 )
 """All their sentences have a scenario."""
 TRAPS = (

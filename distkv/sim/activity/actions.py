@@ -57,7 +57,7 @@ class HangUp(OfActivity):
 
 @attrs.frozen
 class ShowActivity(ShowService):
-    """Show how many clients each node has, and how far it is with the others."""
+    """Show how many clients each node has, what it keeps, and what came to each client."""
 
     service = ACTIVITY
 

@@ -36,7 +36,7 @@ class ChatClient:
         self._connection: ChatConnection | None = None
         self._texts: Final = dict[int, str]()
         """What is not echoed, by its number."""
-        self._count = 0
+        self._count = self._heard = self._lacks = 0
         self.is_wanting = True
         """Whether it wants to be connected."""
         self._connect()
@@ -50,6 +50,12 @@ class ChatClient:
     def is_done(self) -> bool:
         """Whether it knows what became of all that it sent."""
         return not self._texts
+
+    @property
+    def words(self) -> str:
+        """Where it is, and what came."""
+        place = f"at {self._node}" if self.is_in else "away"
+        return f"{place}, heard {self._heard}, lacks {self._lacks}"
 
     def say(self, count: int) -> None:
         """Send so many activities."""
@@ -128,8 +134,10 @@ class ChatClient:
         while self._half.news:
             news = self._half.news.popleft()
             if isinstance(news, ActivityMissed):
+                self._lacks += news.last - news.first + 1
                 self._fleet.moment(GapHeard(self.name, news.origin, news.first, news.last))
             else:
+                self._heard += 1
                 heard = ActivityHeard(self.name, str(news.activity["text"]), news.origin, news.number)
                 self._fleet.moment(heard)
         self._see_results()

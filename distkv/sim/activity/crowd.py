@@ -62,10 +62,13 @@ class ActivityCrowd:
         return []
 
     def shown(self, action: ShowService) -> list[str]:  # noqa: ARG002  # there is only one
-        """How many clients each node has, and how many activities it keeps."""
+        """How many clients each node has, how many activities it keeps, and what came to each client."""
         nodes = activity_nodes(self._fleet.services)
-        return [] if nodes is None else [f"{name}: {_words(nodes, name)}" for name in sorted(nodes.machines)
-                                         if self._fleet.hosts[name].process is not None]  # fmt: skip
+        if nodes is None:
+            return []
+        running = [name for name in sorted(nodes.machines) if self._fleet.hosts[name].process is not None]
+        lines = [f"{name}: {_words(nodes, name)}" for name in running]
+        return lines + [f"{name}: {client.words}" for name, client in sorted(self._clients.items())]
 
     def all_is_well(self) -> bool:
         """Faults are over, and nodes at rest: let every client come back, and say a last word. Returns whether time has
