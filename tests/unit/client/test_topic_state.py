@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,6 +17,7 @@ from distkv.client.topic_state import BadStateError, adopted_state, open_state
 from distkv.errors import RequestError
 from distkv.model.ranges import Ranges
 
+NOBODY = 65534
 PUT = OpenPut("log", "meter~1", 1, b"12345678", b"\x01")
 CHANGE = ProducerChange({"log": Stream("meter~1", 2)}, {PUT.key: PUT})
 DONE = ConsumerChange(7, True, {"a": Ranges([(1, 2)])})
@@ -58,12 +62,26 @@ def test_missing_directory_is_named(tmp_path: Path) -> None:
         open_state(tmp_path / "none" / "state", "meter")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write any file")
-def test_file_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
-    open_state(tmp_path / "state", "meter").close()
-    (tmp_path / "state").chmod(0o400)
-    with pytest.raises(BadStateError, match="may not be written"):
-        open_state(tmp_path / "state", "meter")
+@contextmanager
+def _without_rights() -> Iterator[None]:
+    """Root may write any file: meanwhile it is somebody else."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_file_that_may_not_be_written_is_refused() -> None:
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        state = Path(name) / "state"
+        open_state(state, "meter").close()
+        state.chmod(0o444)
+        with _without_rights(), pytest.raises(BadStateError, match="may not be written"):
+            open_state(state, "meter")
 
 
 def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

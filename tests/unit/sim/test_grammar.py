@@ -148,7 +148,7 @@ def test_times_in_clocks_follow_the_setting() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("jump a", "jump is no verb; there are cluster, gather, start"),
+        ("dance a", "dance is no verb; there are cluster, gather, start"),
         ("set a k", "the value is missing; expected: set NODE PATH VALUE [new|"),
         ("set a k 1 ttl", "the time is missing; "),
         ("set a k 1 ttl 0s", "a ttl is more than 0; "),
