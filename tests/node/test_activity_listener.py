@@ -43,6 +43,14 @@ class Place:
         self.talkers.append(Talker(trio.SocketStream(here)))
         return self.talkers[-1]
 
+    @property
+    def origin(self) -> str:
+        """Of what is sent here."""
+        machine = self.node.replica.services[ACTIVITY]
+        assert isinstance(machine, ActivityMachine)
+        assert machine.node is not None
+        return machine.node.delivery.origin
+
     def clients(self) -> object:
         """How many are logged in."""
         return self.node.replica.services[ACTIVITY].statistics()["clients"]
@@ -124,6 +132,46 @@ async def test_half_lines_of_all_are_bounded(autojump_clock: MockClock) -> None:
         assert await talkers[0].hear() == "INVALID_MESSAGE"
         await trio.sleep(5)
         assert 0 < place.node.driver.counters["activity_connections"] < 6
+
+
+async def without_reading(place: Place, count: int) -> list[Talker]:
+    """Clients that resume, lack two megabytes each, and do not read them."""
+    sender = await place.connect()
+    await sender.say("LOGIN", username="anonymous")
+    assert await sender.hear() == "LOGIN_SUCCESS"
+    for _ in range(65):
+        await sender.say("ACTIVITY_MESSAGE", username="anonymous", activity={"text": "x" * 32_000})
+        assert await sender.hear() == "ACTIVITY_BROADCAST"
+    found = [await place.connect() for _ in range(count)]
+    for talker in found:
+        await talker.say("LOGIN", username="anonymous", resume={place.origin: 0})
+        await trio.sleep(0.1)
+    return found
+
+
+async def test_who_resumes_and_does_not_read_what_it_lacks_is_closed_after_a_minute(autojump_clock: MockClock) -> None:
+    async with listening() as place:
+        [talker] = await without_reading(place, 1)
+        await trio.sleep(50)
+        assert place.clients() == 2
+        await trio.sleep(20)
+        assert place.clients() == 1
+        heard = [await talker.hear() for _ in range(3)]
+        assert heard == ["LOGIN_SUCCESS", "ACTIVITY_BROADCAST", "ACTIVITY_BROADCAST"]
+
+
+async def test_what_waits_for_all_who_resume_is_bounded(autojump_clock: MockClock) -> None:
+    async with listening(ActivityLimits(activity_missed_bytes=5_000_000)) as place:
+        await without_reading(place, 4)
+        await trio.sleep(5)
+        assert place.node.driver.counters["activity_end_slow"] == 2
+        assert place.clients() == 3
+
+
+async def test_who_resumes_is_told_all_that_it_lacks_in_order(autojump_clock: MockClock) -> None:
+    async with listening() as place:
+        [talker] = await without_reading(place, 1)
+        assert [await talker.hear() for _ in range(66)] == ["LOGIN_SUCCESS", *["ACTIVITY_BROADCAST"] * 65]
 
 
 @pytest.mark.parametrize("leaves", ["LOGOUT", ""])

@@ -3,12 +3,13 @@
 Knows: of each login the client, its epoch, and what it waits for.  Does not know connections, nor what a client is
 given.
 
-Invariant: there are at most as many as may be. Who waits is not logged in, and waits for `PATIENCE_MS` at the most.
+Invariant: there are at most as many as may be, and the maps of those that wait have at most `ORIGINS_WAITING_MAX`
+origins together. Who waits is not logged in, and waits for `PATIENCE_MS` at the most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
@@ -20,6 +21,8 @@ from distkv.model.invariant import must
 
 PATIENCE_MS: Final = 5000
 """A client that is ahead of its new node waits so long until the node has what the client has."""
+ORIGINS_WAITING_MAX: Final = 300_000
+"""A map of many origins takes room until its client is logged in."""
 MOVED_MS: Final = 60_000
 """No client that is here is moved within this time after it came from another node."""
 
@@ -43,8 +46,27 @@ class _WaitingLogin:
     login: Login
     mark: ClientMark | None
     since_ms: int
-    lacks: Mapping[str, int]
-    """Of which origins the client has more than this node had, when it was looked at last."""
+    unseen: Iterator[tuple[str, int]]
+    """Of the origins of its map, those that were not looked at yet."""
+    lacked: tuple[str, int] | None = None
+    """Of this origin the client has more than this node had, when it was looked at last: a node never gets less."""
+
+    def look_on(self, reached: Callable[[str], int]) -> bool:
+        """Look on; whether this node lacks something that the client has.
+
+        A map may be long, and many may wait: each of its origins is looked at until the node is so far with it, then
+        never again.
+        """
+        while self.lacked is None or reached(self.lacked[0]) >= self.lacked[1]:
+            self.lacked = next(self.unseen, None)
+            if self.lacked is None:
+                return False
+        return True
+
+    @property
+    def size(self) -> int:
+        """How many origins its map has."""
+        return len(self.login.resume or ())
 
 
 @attrs.frozen(slots=True)
@@ -64,6 +86,8 @@ class ActiveClients:
         self._origins: Final = origins
         self._all: Final = dict[int, ActiveClient]()
         self._waiting: Final = dict[int, _WaitingLogin]()
+        self._origins_waiting = 0
+        """In the maps of those that wait."""
         self.leaving = 0
         """How many were told to go."""
 
@@ -101,16 +125,23 @@ class ActiveClients:
 
     def wait(self, id: int, login: Login, mark: ClientMark | None, now_ms: int) -> None:
         """Somebody logs in, and is here as soon as this node has all that he has."""
-        self._waiting[id] = _WaitingLogin(login, mark, now_ms, login.resume or {})
+        self._waiting[id] = _WaitingLogin(login, mark, now_ms, iter((login.resume or {}).items()))
+        self._origins_waiting += self._waiting[id].size
+
+    def take_crowding(self) -> int | None:
+        """The login that is to be refused because the maps of all that wait are too large: that with the largest."""
+        if self._origins_waiting <= ORIGINS_WAITING_MAX:
+            return None
+        id = max(self._waiting, key=lambda id: self._waiting[id].size)
+        self._wait_no_more(id)
+        return id
 
     def take_arrivals(self, now_ms: int) -> list[Arrival]:
         """Those who wait no longer."""
         found = list[Arrival]()
         for id, waiting in list(self._waiting.items()):
-            reached = self._origins.reached
-            waiting.lacks = {origin: number for origin, number in waiting.lacks.items() if reached(origin) < number}
-            if not waiting.lacks or waiting.since_ms + PATIENCE_MS <= now_ms:
-                del self._waiting[id]
+            if not waiting.look_on(self._origins.reached) or waiting.since_ms + PATIENCE_MS <= now_ms:
+                self._wait_no_more(id)
                 found.append(Arrival(id, waiting.login, waiting.mark))
         return found
 
@@ -125,7 +156,7 @@ class ActiveClients:
 
     def gone(self, id: int) -> None:
         """Its connection ended."""
-        self._waiting.pop(id, None)
+        self._wait_no_more(id)
         client = self._all.pop(id, None)
         if client is not None and client.is_leaving:
             self.leaving -= 1
@@ -134,8 +165,15 @@ class ActiveClients:
         """When the first of those who wait has waited long enough."""
         return min((one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
 
+    def _wait_no_more(self, id: int) -> None:
+        waiting = self._waiting.pop(id, None)
+        if waiting is not None:
+            self._origins_waiting -= waiting.size
+
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(len(self._all) + len(self._waiting) <= self._most, "no more clients than there may be")
+        sizes = [waiting.size for waiting in self._waiting.values()]
+        must(sum(sizes) == self._origins_waiting <= ORIGINS_WAITING_MAX, "the maps of those that wait are small")
         must(self._all.keys().isdisjoint(self._waiting), "who waits is not logged in")
         must(sum(client.is_leaving for client in self._all.values()) == self.leaving, "who leaves is counted")

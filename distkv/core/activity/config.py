@@ -82,6 +82,8 @@ class ActivityLimits:
     """How many activities may wait for a client that reads slowly; with more it is closed."""
     activity_queue_bytes: int = attrs.field(default=16 << 20, validator=above_zero)
     """How many bytes of activities may wait for a client that reads slowly; with more it is closed."""
+    activity_missed_bytes: int = attrs.field(default=256 << 20, validator=above_zero)
+    """How many bytes of what they lack may wait for all clients that resume; above it who waits longest is closed."""
     activity_half_bytes: int = attrs.field(default=16 << 20, validator=above_zero)
     """How many bytes of messages that have not come whole are kept, of all clients; above it the largest is closed."""
 

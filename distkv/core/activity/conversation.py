@@ -9,7 +9,7 @@ read. A refusal is the last word. Nothing keeps a secret, but for the digest of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from hashlib import blake2b
 from typing import Final, TypeAlias, assert_never
@@ -105,13 +105,20 @@ class Sending:
 
 
 @attrs.frozen
+class TellMissed:
+    """Tell this a client that resumes, behind the answer to its login and before anything new."""
+
+    items: tuple[ActivityItem | ActivityGap, ...]
+
+
+@attrs.frozen
 class CloseTalk:
     """CloseTalk the connection, when all is sent."""
 
     ending: Ending
 
 
-TalkEffect: TypeAlias = SayLines | Registering | Checking | Entering | Sending | CloseTalk
+TalkEffect: TypeAlias = SayLines | TellMissed | Registering | Checking | Entering | Sending | CloseTalk
 
 
 class ActivityTalk:
@@ -188,7 +195,7 @@ class ActivityTalk:
         return [Entering(self.user, self._login.resume, self._login.client)]
 
     def entered(
-        self, at: Mapping[str, int] | None, client: str | None, missed: Iterable[ActivityItem | ActivityGap]
+        self, at: Mapping[str, int] | None, client: str | None, missed: tuple[ActivityItem | ActivityGap, ...]
     ) -> list[TalkEffect]:
         """The answer to `Entering`: from now on everything is told."""
         if self.phase is not TalkPhase.ASKING or self._login is None:
@@ -196,7 +203,7 @@ class ActivityTalk:
         self.resumes, self._wants_names = self._login.resume is not None, self._login.taken
         self.phase, self._login = TalkPhase.IN, None
         success = encode_answer(LoggedInLine(f"logged in as user {self.user}", at, client))
-        return [SayLines(success + b"".join(map(line_of, missed)))]
+        return [SayLines(success), TellMissed(missed)] if missed else [SayLines(success)]
 
     def refused(self, error: DistkvError) -> list[TalkEffect]:
         """The other answer to `Entering`, also later: nobody is logged in any more."""

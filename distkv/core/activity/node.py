@@ -178,6 +178,8 @@ class ActivityNode:
                 turn.answer(id, error)
             else:
                 self.clients.wait(id, login, mark, turn.boot_ms)
+                if (crowding := self.clients.take_crowding()) is not None:
+                    turn.answer(crowding, BusyError("clients that wait here had too much elsewhere: try again later"))
 
     def _arrived(self, turn: ServiceTurn, arrival: Arrival) -> None:
         """It is logged in, and gets what it lacks."""

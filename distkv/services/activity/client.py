@@ -25,11 +25,13 @@ from distkv.core.activity.conversation import (
     Sending,
     TalkEffect,
     TalkPhase,
+    TellMissed,
 )
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError
 from distkv.services.activity.asking import TalkQuestions
+from distkv.services.activity.missed import MissedByOne, MissedLines
 from distkv.services.activity.queue import Listening, ToldBatch, ToldLines, lines_of
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.sender import Sender
@@ -51,6 +53,7 @@ class ActivityClient:
         stream: trio.abc.Stream,
         idle: IdleConnections,
         told: ToldLines,
+        missed: MissedLines,
         nursery: trio.Nursery,
     ) -> None:
         self.sender = Sender(driver.committer, stream, nursery)
@@ -58,6 +61,7 @@ class ActivityClient:
         self._stream: Final = stream
         self._idle: Final = idle
         self._told: Final = told
+        self._missed: Final = missed
         self._nursery: Final = nursery
         self._talk: Final = ActivityTalk()
         self._questions: Final = TalkQuestions(driver, self._talk, self._follow)
@@ -65,6 +69,8 @@ class ActivityClient:
         self._is_at_work = False
         self._listening: Listening | None = None
         """Its place in what all are told, once it is logged in."""
+        self._lacking: MissedByOne | None = None
+        """What it lacks of that from before, if it resumes."""
         self._last_words = b""
         self._asides: Final = deque[bytes]()
         """What leaves before anything else that is told; the client sends no more while it waits."""
@@ -97,6 +103,8 @@ class ActivityClient:
             self._questions.end()
             if self._listening is not None:
                 self._told.leave(self._listening)
+            if self._lacking is not None:
+                self._missed.leave(self._lacking)
 
     def take(self, data: bytes) -> bool:
         """Answer the messages that these bytes complete; False: this connection's own task has to go on."""
@@ -186,6 +194,8 @@ class ActivityClient:
         match effect:
             case SayLines(lines, is_last):
                 self._say(lines, is_last=is_last)
+            case TellMissed(items):
+                self._lacking = self._missed.join(items, self._fall_out)
             case Registering() | Checking() | Entering() | Sending():
                 self._questions.ask(effect)
             case CloseTalk(ending):
@@ -218,7 +228,8 @@ class ActivityClient:
         assert listening is not None
         with self._telling:
             await self.sender.flush()
-            while not listening.is_lost:
+            await self._tell_missed()
+            while not self._has_lost:
                 if self._asides:
                     asides = b"".join(self._asides)
                     self._asides.clear()
@@ -232,6 +243,19 @@ class ActivityClient:
                     await wait(listening)
             await self.sender.send(self._last_words)
         self._told_all.set()
+
+    async def _tell_missed(self) -> None:
+        """Tell what it lacks; it is made into lines as it is read."""
+        if self._lacking is not None:
+            while lines := self._lacking.take():
+                await self.sender.send(lines)
+            self._missed.leave(self._lacking)
+
+    @property
+    def _has_lost(self) -> bool:
+        """Whether something that it was to be told is not told."""
+        is_lost = self._lacking is not None and self._lacking.is_lost
+        return is_lost or (self._listening is not None and self._listening.is_lost)
 
     def _push(self, batch: ToldBatch) -> bool:
         lines = lines_of(batch, resumes=self._talk.resumes)

@@ -22,6 +22,7 @@ from distkv.core.ready import ServiceResult
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DistkvError, NoSpaceError
 from distkv.services.activity.client import ActivityClient
+from distkv.services.activity.missed import MissedLines
 from distkv.services.activity.place import ListenerPlace
 from distkv.services.activity.queue import ToldLines
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
@@ -51,6 +52,7 @@ class ActivityListener:
         self._listeners: Final = listeners
         self._place: Final = place
         self._told: Final = ToldLines(limits.activity_queue, limits.activity_queue_bytes)
+        self._missed: Final = MissedLines(limits.activity_missed_bytes)
         self._open = 0
         self._refused = 0
 
@@ -63,6 +65,7 @@ class ActivityListener:
                 nursery.start_soon(idle.run)
                 nursery.start_soon(idle.halves.run)
                 nursery.start_soon(self._told.run)
+                nursery.start_soon(self._missed.run)
                 nursery.start_soon(self._attend)
 
                 async def handle(stream: trio.abc.HalfCloseableStream) -> None:
@@ -105,7 +108,7 @@ class ActivityListener:
         try:
             async with stream:
                 async with trio.open_nursery() as nursery:
-                    client = ActivityClient(driver, stream, idle, self._told, nursery)
+                    client = ActivityClient(driver, stream, idle, self._told, self._missed, nursery)
                     await client.serve()
                     nursery.cancel_scope.cancel()
                 if client.ending not in (None, Ending.LOGOUT):

@@ -24,6 +24,7 @@ from distkv.core.activity.conversation import (
     Sending,
     TalkEffect,
     TalkPhase,
+    TellMissed,
     line_of,
 )
 from distkv.core.activity.requests import (
@@ -115,6 +116,8 @@ class ChatConnection:
             match effect:
                 case SayLines(lines=lines):
                     self._say(lines)
+                case TellMissed(items=items):
+                    self._say(b"".join(map(line_of, items)))
                 case Registering():
                     self._do(self._talk.registered(InternalError("nobody registers here")))
                 case Checking():

@@ -19,6 +19,8 @@ from distkv.core.activity.conversation import (
     SayLines,
     Sending,
     TalkEffect,
+    TellMissed,
+    line_of,
 )
 from distkv.core.activity.requests import ActivityGap, ActivityItem
 from distkv.errors import BusyError, RequestError
@@ -55,7 +57,12 @@ def logged_in(login: dict[str, object] | None = None) -> Talk:
 
 def said(effects: list[TalkEffect]) -> list[tuple[str, str]]:
     """The commands that are sent, with their info."""
-    lines = b"".join([effect.lines for effect in effects if isinstance(effect, SayLines)]).splitlines()
+    lines = list[bytes]()
+    for effect in effects:
+        if isinstance(effect, SayLines):
+            lines += effect.lines.splitlines()
+        elif isinstance(effect, TellMissed):
+            lines += map(line_of, effect.items)
     return [(fields["command"], fields.get("info", "")) for fields in map(json.loads, lines)]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.activity.requests import EndActivity, LoggedIn
+from distkv.core.activity.active_clients import ORIGINS_WAITING_MAX, ActiveClients
+from distkv.core.activity.origins import Origins
+from distkv.core.activity.requests import EndActivity, LoggedIn, Login
 from distkv.core.ground.node_calls import Replied
 from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError
-from distkv.wire.activity_bodies import WindowAsked, WindowPage
+from distkv.wire.activity_bodies import ORIGINS_MAX, WindowAsked, WindowPage
 from distkv.wire.activity_lines import ACTIVITY_BYTES_MAX
 from distkv.wire.declared import pack
-from tests.activity_node import ATTEND, START, B, C, D, OneNode, kept, origin_of, sender
+from tests.activity_node import ATTEND, START, A, B, C, D, OneNode, kept, origin_of, sender
 
 
 def test_client_that_resumes_for_the_first_time_is_told_where_the_node_is() -> None:
@@ -58,6 +60,35 @@ def test_client_that_is_ahead_waits_for_five_seconds() -> None:
     assert not node.is_logged_in(client)
     node.pass_ms(1)
     assert node.is_logged_in(client)
+
+
+def test_login_with_the_largest_map_is_refused_when_those_that_wait_have_too_many_origins() -> None:
+    node = OneNode(B).ready()
+    small = node.login({origin_of(B): 1})
+    long = {f"x.{count:012x}": 1 for count in range(ORIGINS_MAX)}
+    large = [node.login(long) for _ in range(ORIGINS_WAITING_MAX // ORIGINS_MAX)]
+    refused = [id for id in large if id in node.answers]
+    assert [type(one) for id in refused for one in node.answers[id]] == [BusyError]
+    node.says(B, 1, "x")
+    assert node.is_logged_in(small)
+
+
+class CountingOrigins(Origins):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def reached(self, origin: str) -> int:
+        self.asked += 1
+        return super().reached(origin)
+
+
+def test_long_map_of_a_login_that_waits_is_looked_at_once() -> None:
+    origins = CountingOrigins(origin_of(A), 10, 1000)
+    clients = ActiveClients(10, origins)
+    clients.wait(1, Login(1, "ann", {f"x.{count:012x}": count // 500 for count in range(1000)}), None, 0)
+    assert [clients.take_arrivals(0) for _ in range(100)] == [[]] * 100
+    assert origins.asked < 1000
 
 
 def test_what_a_client_says_it_has_is_not_believed_of_others() -> None:
