@@ -56,6 +56,14 @@ def test_activities_that_are_sent_together_come_in_order(port: int) -> None:
         assert [other.hear()["activity"]["x"] for _ in range(300)] == list(range(300))
 
 
+def test_answer_to_a_login_comes_first_also_when_more_was_sent_with_it(port: int) -> None:
+    login = b'{"command":"LOGIN","username":"anonymous","resume":{},"taken":true}\n'
+    with Stranger(port) as one:
+        one.send(login + json.dumps({"command": "ACTIVITY_MESSAGE", **ACTIVITY}).encode() + b"\n")
+        heard = [one.hear()["command"] for _ in range(3)]
+    assert (heard[0], sorted(heard[1:])) == ("LOGIN_SUCCESS", ["ACTIVITY_BROADCAST", "ACTIVITY_TAKEN"])
+
+
 def test_who_logs_out_is_answered_by_the_end(port: int) -> None:
     with logged_in(port) as one:
         assert one.say("LOGOUT").hear() == {}

@@ -209,7 +209,7 @@ class ActivityClient:
         if self._listening is not None:
             if is_last:
                 self._last_words += lines
-            elif not self.sender.send_nowait(lines):
+            elif self.sender.size or not self.sender.send_nowait(lines):  # the answer to its login leaves first
                 self._asides.append(lines)
                 self._listening.wake()
                 if len(self._asides) > ASIDES_MAX:
