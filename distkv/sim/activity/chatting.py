@@ -12,7 +12,15 @@ from typing import Final
 from distkv.client.activity import ActivityHalf, ActivityMissed
 from distkv.errors import BusyError
 from distkv.sim.activity.listening import WAY_MS, ChatConnection, ChatListener
-from distkv.sim.activity.moments import ActivityEchoed, ActivityHeard, ActivityWritten, ChatBegun, GapHeard
+from distkv.sim.activity.moments import (
+    ActivityEchoed,
+    ActivityHeard,
+    ActivityWritten,
+    ChatBegun,
+    ClientArrived,
+    ClientSentOn,
+    GapHeard,
+)
 from distkv.sim.fleet import Fleet
 from distkv.wire.activity_lines import ANONYMOUS
 
@@ -87,10 +95,14 @@ class ChatClient:
         """The node said this."""
         if connection is not self._connection:
             return
-        was_in = self._half.was_in
+        was_in, is_in = self._half.was_in, self._half.is_in
         self._half.take(data)
         if self._half.was_in and not was_in:
             self._fleet.moment(ChatBegun(self.name))
+        if self._half.is_in and not is_in:
+            self._fleet.moment(ClientArrived(self.name, self._node))
+        if self._half.redirect is not None:
+            self._fleet.moment(ClientSentOn(self.name))
         self._go_on()
 
     def over(self, connection: ChatConnection) -> None:

@@ -20,6 +20,21 @@ class ChatBegun:
 
 
 @attrs.frozen
+class ClientArrived:
+    """A client is logged in, at this node."""
+
+    client: str
+    node: str
+
+
+@attrs.frozen
+class ClientSentOn:
+    """A node tells a client to go to another one."""
+
+    client: str
+
+
+@attrs.frozen
 class ActivityWritten:
     """A client sends an activity."""
 
@@ -55,4 +70,6 @@ class GapHeard:
     last: int
 
 
-ChatMoment: TypeAlias = ChatBegun | ActivityWritten | ActivityEchoed | ActivityHeard | GapHeard
+ChatMoment: TypeAlias = (
+    ChatBegun | ClientArrived | ClientSentOn | ActivityWritten | ActivityEchoed | ActivityHeard | GapHeard
+)

@@ -14,7 +14,7 @@ from distkv.sim.activity.actions import VERBS
 from distkv.sim.activity.crowd import ActivityCrowd
 from distkv.sim.activity.draft import FIRST_SEED, draw
 from distkv.sim.activity.nodes import ActivityNodes
-from distkv.sim.activity.rules import ActivityTroubles, EchoedIsHeard, LoadsAreAlike, OnceAndInOrder
+from distkv.sim.activity.rules import ActivityTroubles, EchoedIsHeard, LoadsAreAlike, OnceAndInOrder, SeldomSentOn
 from distkv.sim.host import Host
 from distkv.sim.rule import Observer
 from distkv.sim.service import SimPart
@@ -31,7 +31,7 @@ def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> ActivityN
 
 def _rules() -> Sequence[Observer]:
     troubles = ActivityTroubles()
-    return [troubles, OnceAndInOrder(troubles), EchoedIsHeard(troubles), LoadsAreAlike()]
+    return [troubles, OnceAndInOrder(troubles), EchoedIsHeard(troubles), SeldomSentOn(), LoadsAreAlike()]
 
 
 PART: Final = SimPart(ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED)
