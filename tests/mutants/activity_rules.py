@@ -153,6 +153,14 @@ ACTIVITY_RULES = (
         f"{DELIVERY}::test_client_that_comes_again_to_its_node_keeps_its_epoch",
     ),
     broken(
+        "client-of-another-user",
+        "with the text of a client of another user nobody is that client",
+        "core/activity/client_mark.py",
+        '        text = f"{self.secret} {user}".encode()\n',
+        "        text = self.secret.encode()\n",
+        f"{DELIVERY}::test_text_of_a_client_of_another_user_makes_nobody_that_client",
+    ),
+    broken(
         "ahead-at-once",
         "a client that is ahead of its new node waits until the node has what it has",
         "core/activity/active_clients.py",

@@ -44,10 +44,10 @@ class ClientMark:
     moved_s: int = 0
     """When it came from another node, seconds since 1970; 0: never."""
 
-    @property
-    def sender(self) -> SenderMark:
-        """As other nodes know it."""
-        return SenderMark(hashlib.sha256(self.secret.encode()).digest()[:SENDER_BYTES], self.epoch)
+    def sender_of(self, user: str) -> SenderMark:
+        """As other nodes know it. With the text of another user's client nobody is that client."""
+        text = f"{self.secret} {user}".encode()
+        return SenderMark(hashlib.sha256(text).digest()[:SENDER_BYTES], self.epoch)
 
     @property
     def text(self) -> str:

@@ -211,7 +211,7 @@ class ActivityNode:
         elif len(send.activity) > ACTIVITY_BYTES_MAX:
             turn.answer(id, TooLargeError(f"an activity has {len(send.activity)} bytes: {ACTIVITY_BYTES_MAX} may be"))
         else:
-            sender = None if client.mark is None else client.mark.sender
+            sender = None if client.mark is None else client.mark.sender_of(client.user)
             self.delivery.say(turn, send.activity, sender, client.id)
             user = client.user if client.user != ANONYMOUS else f"{ANONYMOUS} {client.id}"
             heappush(self._untaken, (self._rates.sent(user, turn.boot_ms), id, self.delivery.own.last))

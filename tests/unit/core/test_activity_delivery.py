@@ -11,6 +11,7 @@ from distkv.wire.activity_bodies import (
     ActivitySaid,
     HoleAsked,
     OriginsKnown,
+    SenderMark,
     WindowAsked,
 )
 from tests.activity_node import LATER_START, START, A, B, C, D, OneNode, kept, origin_of, sender
@@ -279,7 +280,7 @@ def test_own_activity_of_an_earlier_epoch_is_dropped_too() -> None:
     first = node.login({})
     node.send(first, "earlier")
     mark = node.machine.node.clients.find(first).mark
-    node.says(B, 1, "later", type(mark.sender)(mark.sender.hash, 2))
+    node.says(B, 1, "later", SenderMark(mark.sender_of("ann").hash, 2))
     node.confirms(B, 1)
     assert node.given == ["later"]
 
@@ -291,7 +292,7 @@ def test_sending_counts_as_giving_out() -> None:
     elsewhere = before.replace(node.origin, origin_of(B))
     client = node.login({origin_of(B): 0}, elsewhere)
     node.send(client, "later")
-    mark = node.machine.node.clients.find(client).mark.sender
+    mark = node.machine.node.clients.find(client).mark.sender_of("ann")
     assert mark.epoch == 2
     node.says(B, 1, "earlier", type(mark)(mark.hash, 1))
     assert node.given == []
@@ -343,6 +344,19 @@ def test_client_that_sends_on_its_second_connection_after_a_move_names_that_too(
     again = node.login({origin_of(B): 1}, node.logged_in(moved).client)
     node.send(again, "y")
     assert node.frames[0].after == {origin_of(B): 1}
+
+
+def test_text_of_a_client_of_another_user_makes_nobody_that_client() -> None:
+    node = OneNode(B).ready()
+    text = node.logged_in(node.login({}, user="ann")).client
+    marks = list[SenderMark | None]()
+    for user in ("ann", "bob"):
+        client = node.login({node.origin: 0}, text, user=user)
+        node.send(client, "x")
+        marks.append(node.frames[-1].sender)
+    assert marks[0] is not None
+    assert marks[1] is not None
+    assert marks[0].hash != marks[1].hash
 
 
 def test_client_that_comes_again_to_its_node_keeps_its_epoch() -> None:
