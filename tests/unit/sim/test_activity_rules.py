@@ -81,10 +81,12 @@ def test_client_of_a_node_that_began_again_has_come() -> None:
         tell(rule, [(3000, at("a")), (4000, SENT_ON)])
 
 
-def test_wall_clock_that_jumped_excuses_who_is_sent_on() -> None:
+@pytest.mark.parametrize(("befell", "is_broken"), [("wall clock jumps 3600 s", False), ("clock runs at 1.02", True)])
+def test_only_a_wall_clock_that_jumped_excuses_who_is_sent_on(befell: str, *, is_broken: bool) -> None:
     rule = SeldomSentOn()
-    rule.befell(0, "a", "wall clock jumps 3600 s")
-    tell(rule, [(0, at("a")), (5, at("b")), (10, SENT_ON)])
+    rule.befell(0, "a", befell)
+    with judged(is_broken=is_broken):
+        tell(rule, [(0, at("a")), (5, at("b")), (10, SENT_ON)])
 
 
 @pytest.mark.parametrize(
