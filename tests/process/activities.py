@@ -27,8 +27,9 @@ def listener_port(server: Server) -> int:
 class Stranger:
     """One connection; close it."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), SILENCE_S)
+    def __init__(self, at: int | socket.socket) -> None:
+        """`at`: a port of this host, or a connection."""
+        self.socket = socket.create_connection(("127.0.0.1", at), SILENCE_S) if isinstance(at, int) else at
         self._lines = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:
