@@ -177,6 +177,14 @@ ACTIVITY_RULES = (
         f"{LOGINS}::test_long_map_of_a_login_that_waits_is_looked_at_once",
     ),
     broken(
+        "much-at-once",
+        "what several logins lack is gathered one after the other, if it is much",
+        "core/activity/gathering.py",
+        "        if self._free_ms <= now_ms:\n",
+        "        if True:\n",
+        f"{LOGINS}::test_logins_that_lack_much_come_one_after_the_other_and_others_do_not_wait",
+    ),
+    broken(
         "maps-without-bound",
         "the maps of those that wait have few origins together",
         "core/activity/active_clients.py",

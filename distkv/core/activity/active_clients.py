@@ -4,7 +4,8 @@ Knows: of each login the client, its epoch, and what it waits for.  Does not kno
 given.
 
 Invariant: there are at most as many as may be, and the maps of those that wait have at most `ORIGINS_WAITING_MAX`
-origins together. Who waits is not logged in, and waits for `PATIENCE_MS` at the most.
+origins together. Who waits is not logged in, and waits for the node for
+`PATIENCE_MS` at the most.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class _WaitingLogin:
     since_ms: int
     unseen: Iterator[tuple[str, int]]
     """Of the origins of its map, those that were not looked at yet."""
+    again_ms: int = 0
+    """When it is looked at again, if what it lacks could not be gathered; else 0."""
     lacked: tuple[str, int] | None = None
     """Of this origin the client has more than this node had, when it was looked at last: a node never gets less."""
 
@@ -136,13 +139,17 @@ class ActiveClients:
         self._wait_no_more(id)
         return id
 
-    def take_arrivals(self, now_ms: int) -> list[Arrival]:
-        """Those who wait no longer."""
+    def take_arrivals(self, now_ms: int, gather: Callable[[Login, int], int]) -> list[Arrival]:
+        """Those who wait no longer. `gather` says when what somebody lacks can be gathered: now, or later."""
         found = list[Arrival]()
         for id, waiting in list(self._waiting.items()):
+            if waiting.again_ms > now_ms:
+                continue
             if not waiting.look_on(self._origins.reached) or waiting.since_ms + PATIENCE_MS <= now_ms:
-                self._wait_no_more(id)
-                found.append(Arrival(id, waiting.login, waiting.mark))
+                waiting.again_ms = gather(waiting.login, now_ms)
+                if waiting.again_ms <= now_ms:
+                    self._wait_no_more(id)
+                    found.append(Arrival(id, waiting.login, waiting.mark))
         return found
 
     def add(self, client: ActiveClient) -> None:
@@ -162,8 +169,8 @@ class ActiveClients:
             self.leaving -= 1
 
     def wake_ms(self) -> int | None:
-        """When the first of those who wait has waited long enough."""
-        return min((one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
+        """When the first of those who wait has waited long enough, or is looked at again."""
+        return min((one.again_ms or one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
 
     def _wait_no_more(self, id: int) -> None:
         waiting = self._waiting.pop(id, None)

@@ -92,6 +92,11 @@ class KeptActivities:
                 found += self.behind(origin, have.get(origin, 0))
         return sorted(found, key=lambda placed: placed.place)
 
+    def count_missing(self, have: Mapping[str, int], reached: Mapping[str, int]) -> int:
+        """How much that is, at the most."""
+        lacking = ((origin, number - have.get(origin, 0)) for origin, number in reached.items())
+        return sum(max(0, min(count, len(self._of.get(origin, ())))) for origin, count in lacking)
+
     def from_place(self, place: int) -> Iterator[Placed]:
         """All behind a place, in order."""
         if not self._all:

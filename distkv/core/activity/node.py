@@ -16,6 +16,7 @@ from distkv.core.activity.active_clients import MOVED_MS, ActiveClient, ActiveCl
 from distkv.core.activity.balance import Balance
 from distkv.core.activity.client_mark import new_mark, read_mark
 from distkv.core.activity.delivery import Delivery
+from distkv.core.activity.gathering import Gathering
 from distkv.core.activity.loads import Loads
 from distkv.core.activity.missed import missed
 from distkv.core.activity.other_listeners import OtherListeners
@@ -56,6 +57,7 @@ class ActivityNode:
         self._rng: Final = rng
         self.delivery: Final = Delivery(settings, rng, ground, self._others, self, turn.boot_ms)
         self.clients: Final = ActiveClients(settings.clients_max, self.delivery.origins)
+        self._gathering: Final = Gathering(self.delivery.kept, self.delivery.origins)
         self._loads: Final = Loads(self._others, rng)
         self.balance: Final = Balance(self.clients, self.delivery.own, self._loads)
         self._rates: Final = Rates(settings.rate)
@@ -72,7 +74,7 @@ class ActivityNode:
         self._take(turn, what)
         self.delivery.settle(turn)
         if self.clients.waiting and self.delivery.is_ready:
-            for arrival in self.clients.take_arrivals(turn.boot_ms):
+            for arrival in self.clients.take_arrivals(turn.boot_ms, self._gathering.begin):
                 self._arrived(turn, arrival)
         self._let_send(turn)
         is_due = self.balance.is_due(turn.boot_ms)
@@ -232,6 +234,7 @@ class ActivityNode:
         self._others.check()
         self.delivery.check(is_whole=is_whole)
         self.clients.check()
+        self._gathering.check()
         self.balance.check()
         self._rates.check()
         must(len(self._untaken) <= self._settings.clients_max * 2, "each client sends one at a time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.activity.active_clients import ORIGINS_WAITING_MAX, ActiveClients
+from distkv.core.activity.gathering import EACH_S, LITTLE
 from distkv.core.activity.origins import Origins
 from distkv.core.activity.requests import EndActivity, LoggedIn, Login
 from distkv.core.ground.node_calls import Replied
@@ -73,6 +74,18 @@ def test_login_with_the_largest_map_is_refused_when_those_that_wait_have_too_man
     assert node.is_logged_in(small)
 
 
+def test_logins_that_lack_much_come_one_after_the_other_and_others_do_not_wait() -> None:
+    node = OneNode(B).ready()
+    count = LITTLE + 1
+    for number in range(1, count + 1):
+        node.says(B, number, "x")
+    first, second = (node.login({origin_of(B): 0}) for _ in range(2))
+    little = node.login({origin_of(B): 1})
+    assert [node.is_logged_in(client) for client in (first, second, little)] == [True, False, True]
+    node.pass_ms(count * 1000 // EACH_S)
+    assert len(node.missed(second)) == count
+
+
 class CountingOrigins(Origins):
     """Counts how often it is asked."""
 
@@ -87,7 +100,7 @@ def test_long_map_of_a_login_that_waits_is_looked_at_once() -> None:
     origins = CountingOrigins(origin_of(A), 10, 1000)
     clients = ActiveClients(10, origins)
     clients.wait(1, Login(1, "ann", {f"x.{count:012x}": count // 500 for count in range(1000)}), None, 0)
-    assert [clients.take_arrivals(0) for _ in range(100)] == [[]] * 100
+    assert [clients.take_arrivals(0, lambda _, now_ms: now_ms) for _ in range(100)] == [[]] * 100
     assert origins.asked < 1000
 
 
