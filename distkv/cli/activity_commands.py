@@ -1,13 +1,19 @@
 """What the activity network adds to the command line.
 
-Knows: in which module each command is, and with which number a command ends that is refused something.  Loads none of
-the commands: they are loaded when they are asked for.
+Knows: in which module each command is, what the server takes besides, and with which number a command ends that is
+refused something.  Loads none of the commands: they are loaded when they are asked for.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from distkv.config import ServerOption
+
+SERVER_OPTIONS: Final = (
+    ServerOption("--activity", "activity.listen", "HOST:PORT", "Where clients of the activity network connect."),
+)
+"""Of `distkv server`."""
 COMMANDS: Final = {"activity": "distkv.cli.activity:activity_group"}
 """Below `distkv client`."""
 UNREACHABLE: Final = 5

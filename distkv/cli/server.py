@@ -28,7 +28,7 @@ log = logging.getLogger("distkv.daemon")
 
 def service_options() -> tuple[ServerOption, ...]:
     """Those that services add."""
-    return tuple([option for part in parts("config") for option in getattr(part, "OPTIONS", ())])
+    return tuple([option for part in parts("cli") for option in getattr(part, "SERVER_OPTIONS", ())])
 
 
 def _parameter(key: str) -> str:

@@ -228,6 +228,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         for topic in TOPICS:
             play.producers += [stack.enter_context(producing(lab[name], topic, directory)) for name in "ad"]
         play.begin()
+        lab.wait(lambda: play.is_at_rest(WORK), "one owner of what was begun, and equal copies", END_S)
         play.begin_twins()
         began = time.monotonic()
         lab.network.cut(*SIDES)

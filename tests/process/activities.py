@@ -53,12 +53,12 @@ class Stranger:
         return self
 
     def hear(self) -> dict[str, Any]:
-        """The next message; empty: the connection has ended."""
+        """The next message; empty: the connection has ended, perhaps within a line that nobody had room for."""
         try:
             line = self._lines.readline()
         except ConnectionResetError:
             return {}
-        found: dict[str, Any] = json.loads(line) if line else {}
+        found: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
         return found
 
     def hear_all(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from distkv.config import ServerOption, above_zero
+from distkv.config import above_zero
 from distkv.errors import SettingsError
 from distkv.naming import parse_address
 
@@ -85,12 +85,9 @@ class ActivityLimits:
     activity_missed_bytes: int = attrs.field(default=256 << 20, validator=above_zero)
     """How many bytes of what they lack may wait for all clients that resume; above it who waits longest is closed."""
     activity_half_bytes: int = attrs.field(default=16 << 20, validator=above_zero)
-    """How many bytes of messages that have not come whole are kept, of all clients; above it the largest is closed."""
+    """How many bytes of messages that have not come whole are kept, of all clients; above it the one that began
+    first is closed."""
 
 
 SECTIONS: Final = ((ActivityConfig, "activity"), (ActivityLimits, "limits"))
 """Each with the first word of its keys."""
-OPTIONS: Final = (
-    ServerOption("--activity", "activity.listen", "HOST:PORT", "Where clients of the activity network connect."),
-)
-"""Of `distkv server`."""
