@@ -45,17 +45,6 @@ class PingConfig:
             raise SettingsError(f"ping.length is {value}: it must be 2 to 32")
 
 
-@attrs.frozen
-class ServerOption:
-    """An option of `distkv server` that a service adds."""
-
-    flag: str
-    key: str
-    """The setting that it is."""
-    metavar: str
-    help: str
-
-
 def above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
     """For a limit: it is 1 or more."""
     if value < 1:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from distkv.config import ServerOption
-
 SERVER_OPTIONS: Final = (
-    ServerOption("--activity", "activity.listen", "HOST:PORT", "Where clients of the activity network connect."),
+    ("--activity", "activity.listen", "HOST:PORT", "Where clients of the activity network connect."),
 )
-"""Of `distkv server`."""
+"""Of `distkv server`: `ServerOption`."""
 COMMANDS: Final = {"activity": "distkv.cli.activity:activity_group"}
 """Below `distkv client`."""
 UNREACHABLE: Final = 5

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import partial
 
 import asyncclick as click
+import attrs
 
 from distkv.cli.exits import DONE, exit_code
 from distkv.cli.logs import TEXT, log_to_stderr
 from distkv.cli.session import TRACEBACKS, CliSession, Job
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
-from distkv.config import TRANSPORTS, Config, ServerOption
+from distkv.config import TRANSPORTS, Config
 from distkv.errors import DistkvError
 from distkv.mount import parts
 from distkv.naming import parse_address
@@ -26,9 +27,20 @@ from distkv.naming import parse_address
 log = logging.getLogger("distkv.daemon")
 
 
+@attrs.frozen
+class ServerOption:
+    """An option of `distkv server` that a service adds."""
+
+    flag: str
+    key: str
+    """The setting that it is."""
+    metavar: str
+    help: str
+
+
 def service_options() -> tuple[ServerOption, ...]:
     """Those that services add."""
-    return tuple([option for part in parts("cli") for option in getattr(part, "SERVER_OPTIONS", ())])
+    return tuple([ServerOption(*option) for part in parts("cli") for option in getattr(part, "SERVER_OPTIONS", ())])
 
 
 def _parameter(key: str) -> str:

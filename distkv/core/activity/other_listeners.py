@@ -37,7 +37,7 @@ def fields_of_place(place: AnnouncedPlace) -> dict[str, object]:
 def read_place(fields: Mapping[str, object] | None) -> AnnouncedPlace | None:
     """What a node announces; None: no listener, or nothing that can be one."""
     match fields:
-        case {"addr": str(addr), "load": int(load)} if 0 <= load <= LOAD_MAX:
+        case {"addr": str(addr), "load": int(load)} if type(load) is int and 0 <= load <= LOAD_MAX:
             host, _, port = addr.rpartition(":")
             if host and port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16:
                 return AnnouncedPlace(host, int(port), load)

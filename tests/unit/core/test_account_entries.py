@@ -78,6 +78,8 @@ def test_names_follow_their_entries() -> None:
     assert (found.page("", "", 10), len(found), found.free) == ((["ann"], False), 1, 0)
     assert found.page("b", "", 10) == ([], False)
     assert found.page("", "ann", 10) == ([], False)
+    both = AccountEntries(KnownEntries({name: (SURE.packed(),) for name in ("ann", "bob")}))
+    assert both.page("a", "", 10) == (["ann"], False)
 
 
 def test_names_are_looked_at_again_when_an_entry_changes() -> None:
