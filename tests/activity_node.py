@@ -31,8 +31,9 @@ from distkv.core.ground.machine import NodesChanged, ServiceInput, ServiceWoken
 from distkv.core.ground.node_calls import NodeAsked, Replied
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, Effect, FieldsAnnounced, ServiceTurn, ToldAll
 from distkv.core.ready import Answer, NodeTold, ServiceAsked, ServiceTell, ServiceWithdrawn
-from distkv.errors import UnreachableError
+from distkv.errors import DecodeError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.wire.activity import ActivityWho
 from distkv.wire.activity_bodies import (
     ACTIVITY_QUESTIONS,
     WORDS,
@@ -47,6 +48,7 @@ from distkv.wire.activity_bodies import (
     WindowPage,
 )
 from distkv.wire.declared import pack
+from distkv.wire.routed import QUESTIONS, PageAsked, RoutedQuestion
 from tests.service_steps import LIFE, WALL, KnownFields, KnownNodes, ground_of
 
 A, B, C, D = (NodeName(name) for name in "abcd")
@@ -121,7 +123,7 @@ class OneNode:
             self.step(ServiceWoken())
         self.now_ms = end_ms
 
-    def ask(self, request: Attend | Login | SendActivity | EndActivity, id: int | None = None) -> int:
+    def ask(self, request: Attend | Login | SendActivity | EndActivity | ActivityWho, id: int | None = None) -> int:
         if id is None:
             self.last_id += 1
             id = self.last_id
@@ -162,7 +164,7 @@ class OneNode:
         """A node says up to which number it has origins."""
         self.tells_word(node, OriginsKnown({origin_of(NodeName(name)): number for name, number in numbers.items()}))
 
-    def asks(self, node: NodeName, question: HoleAsked | WindowAsked) -> bytes:
+    def asks(self, node: NodeName, question: HoleAsked | WindowAsked | PageAsked) -> bytes:
         self.step(NodeAsked(CallKey(node, 1, len(self.replies) + 1), pack(question)))
         return self.replies[-1]
 
@@ -240,13 +242,20 @@ class OneNode:
                 case ServiceTell(name=name, body=body):
                     self.tells.append((name, WORDS.read(body)))
                 case AskedOfNode(node=node, body=body, purpose=purpose):
-                    self.asked.append((node, ACTIVITY_QUESTIONS.read(body), purpose))
+                    self.asked.append((node, _question(body), purpose))
                 case AnsweredNode(body=body):
                     self.replies.append(body)
                 case FieldsAnnounced(fields=fields):
                     self.announced.append(fields)
                 case _:
                     pass
+
+
+def _question(body: bytes) -> HoleAsked | WindowAsked | RoutedQuestion:
+    try:
+        return ACTIVITY_QUESTIONS.read(body)
+    except DecodeError:
+        return QUESTIONS.read(body)
 
 
 def _text(item: ActivityItem | ActivityGap) -> str:

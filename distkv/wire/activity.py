@@ -12,12 +12,15 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.model.lean import lean_value
-from distkv.wire.request_fields import FLAG, declared
+from distkv.naming import is_node_name
+from distkv.wire.fields import bad
+from distkv.wire.request_fields import FLAG, FieldKind, declared, whole_number
 from distkv.wire.row import ReplyForm
 from distkv.wire.services import ServiceForm, ServiceReply, ServiceRequest
 
-NAMES_MAX: Final = 10_000
-"""So many users of one node are named."""
+NAMES_MAX: Final = 1000
+"""So many users are named in one answer."""
+USER_CHARS_MAX: Final = 64
 
 
 @lean_value
@@ -27,6 +30,9 @@ class ActivityWho(ServiceRequest):
     seq: int
     names: bool = False
     """Whether the users are named, too."""
+    limit: int = NAMES_MAX
+    after: str = ""
+    """Only users behind this one: `NODE USER`."""
 
 
 @lean_value
@@ -53,7 +59,11 @@ class ActivityPeople(ServiceReply):
 
     nodes: tuple[ActivityNodeItem, ...]
     names: Mapping[str, tuple[str, ...]] | None = None
-    """Of each node that said so the users, each once, in order; None: that was not asked."""
+    """Of each node the users, each once, in order; None: that was not asked."""
+    more: bool = False
+    """Whether there are further ones, behind the last one."""
+    away: tuple[str, ...] = ()
+    """The nodes that did not say who is there."""
 
 
 @attrs.frozen(slots=True)
@@ -76,10 +86,25 @@ def _reply_fields(reply: ActivityReply) -> tuple[Mapping[str, object], Mapping[s
     return fields, {}
 
 
+def _read_user(value: object, name: str) -> str:
+    """Of which node which user; empty: before all of them."""
+    if value == "":
+        return ""
+    node, _, user = value.partition(" ") if type(value) is str else ("", "", "")
+    if not (is_node_name(node) and 0 < len(user) <= USER_CHARS_MAX):
+        raise bad(name, "NODE USER, as one text", value)
+    return f"{node} {user}"
+
+
 FORM: Final = ServiceForm(
     "activity",
     (
-        declared("activity_who", ActivityWho, {"names": FLAG}, ReplyForm.LATER),
+        declared(
+            "activity_who",
+            ActivityWho,
+            {"names": FLAG, "limit": whole_number(NAMES_MAX, 1), "after": FieldKind(_read_user)},
+            ReplyForm.LATER,
+        ),
         declared("activity_place", ActivityPlace, form=ReplyForm.LATER),
     ),
     _reply_fields,

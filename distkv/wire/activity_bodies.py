@@ -70,7 +70,7 @@ class OriginsKnown(Declared, array_like=True, tag=3):
 ActivityWord: TypeAlias = ActivitySaid | ActivityConfirmed | OriginsKnown
 
 
-class HoleAsked(Declared, array_like=True, tag=1):
+class HoleAsked(Declared, array_like=True, tag=11):
     """Which of these of an origin does the node have?"""
 
     origin: OriginName
@@ -78,7 +78,7 @@ class HoleAsked(Declared, array_like=True, tag=1):
     last: ActivityNumber
 
 
-class WindowAsked(Declared, array_like=True, tag=2):
+class WindowAsked(Declared, array_like=True, tag=12):
     """What was given out behind this place?"""
 
     start: str = ""

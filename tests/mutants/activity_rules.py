@@ -9,6 +9,14 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 
 ACTIVITY_RULES = (
     broken(
+        "names-of-here",
+        "the users of all nodes that have a listener are named",
+        "core/activity/who.py",
+        "        return [NodeName(item.node) for item in self._items()]\n",
+        "        return [self._ground.me]\n",
+        "tests/unit/core/test_activity_who.py",
+    ),
+    broken(
         "sent-on-and-on",
         "a client that was sent to a node is not sent on at its login",
         "core/activity/balance.py",

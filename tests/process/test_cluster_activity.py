@@ -5,6 +5,7 @@ Knows: clients of ours, and strangers.  Does not know how activities travel: the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -41,6 +42,14 @@ def test_strangers_at_all_nodes_hear_everything(cluster: Cluster) -> None:
     for at, one in enumerate(found):
         one.say("ACTIVITY_MESSAGE", username="anonymous", activity={"at": at})
         assert [other.hear()["activity"]["at"] for other in found] == [at] * len(NAMES)
+    for one in found:
+        one.close()
+
+
+def test_users_of_all_nodes_are_named_at_each(cluster: Cluster) -> None:
+    found = [logged_in(listener_port(cluster[name])) for name in NAMES]
+    said = json.loads(cluster["a"].run("activity", "who", "--names", "-o", "json").out)
+    assert said["names"] == {name: ["anonymous"] for name in NAMES}
     for one in found:
         one.close()
 

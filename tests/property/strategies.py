@@ -339,7 +339,7 @@ account_request_kinds: list[st.SearchStrategy[AccountRequest]] = [
     st.builds(AccountRemove, seqs, usernames),
 ]
 activity_request_kinds: list[st.SearchStrategy[ActivityWho | ActivityPlace]] = [
-    st.builds(ActivityWho, seqs, st.booleans()),
+    st.builds(ActivityWho, seqs, st.booleans(), st.integers(1, 1000), st.just("") | usernames.map("hut1 {}".format)),
     st.builds(ActivityPlace, seqs),
 ]
 

@@ -34,7 +34,7 @@ from distkv.core.activity.requests import (
     Taken,
 )
 from distkv.core.activity.settings import ActivitySettings
-from distkv.core.activity.who import all_items
+from distkv.core.activity.who import Who
 from distkv.core.ground.frames import Announced, Heard, Lacked
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput, ServiceWoken
 from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, NodesSilent, Replied
@@ -42,7 +42,7 @@ from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError
 from distkv.model.invariant import must
-from distkv.wire.activity import NAMES_MAX, ActivityNodeItem, ActivityPeople, ActivityPlace, ActivityPlaced, ActivityWho
+from distkv.wire.activity import ActivityPlace, ActivityPlaced, ActivityWho
 from distkv.wire.activity_bodies import ORIGINS_MAX, KeptActivity
 from distkv.wire.activity_lines import ACTIVITY_BYTES_MAX, ANONYMOUS
 
@@ -51,7 +51,6 @@ class ActivityNode:
     """Since the machine of it began."""
 
     def __init__(self, settings: ActivitySettings, rng: Rng, ground: ServiceGround, turn: ServiceTurn) -> None:
-        self._ground: Final = ground
         self._others: Final = OtherListeners(ground)
         self._settings: Final = settings
         self._rng: Final = rng
@@ -60,6 +59,7 @@ class ActivityNode:
         self._gathering: Final = Gathering(self.delivery.kept, self.delivery.origins)
         self._loads: Final = Loads(self._others, rng)
         self.balance: Final = Balance(self.clients, self.delivery.own, self._loads)
+        self._who: Final = Who(ground, self.clients, self.balance)
         self._rates: Final = Rates(settings.rate)
         self._listener: int | None = None
         self._untaken: Final = list[tuple[int, int, int]]()
@@ -72,6 +72,7 @@ class ActivityNode:
     def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         """Take one input."""
         self._take(turn, what)
+        self._who.step(turn, what)
         self.delivery.settle(turn)
         if self.clients.waiting and self.delivery.is_ready:
             for arrival in self.clients.take_arrivals(turn.boot_ms, self._gathering.begin):
@@ -82,7 +83,7 @@ class ActivityNode:
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken."""
-        due = [self.delivery.wake_ms(), self.balance.wake_ms()]
+        due = [self.delivery.wake_ms(), self.balance.wake_ms(), self._who.wake_ms()]
         if self.delivery.is_ready:
             due.append(self.clients.wake_ms())
         if self._untaken and not self._is_full:
@@ -123,8 +124,8 @@ class ActivityNode:
                 place = self.balance.place
                 late = NotReadyError("the listener of this node is not there: try again later")
                 turn.answer(id, late if place is None else ActivityPlaced(place.host, place.port))
-            case ServiceAsked(id=id, request=ActivityWho(names=names)):
-                turn.answer(id, self._crowd(names=names))
+            case ServiceAsked(id=id, request=ActivityWho() as request):
+                self._who.ask(turn, id, request)
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("the service activity knows no such request"))
             case ServiceWithdrawn(id=id):
@@ -134,7 +135,8 @@ class ActivityNode:
             case NodeTold(name=name, body=body):
                 self.delivery.heard(turn, name, body, is_frame=False)
             case NodeAsked():
-                self.delivery.asked(turn, what)
+                if not self._who.asked(turn, what):
+                    self.delivery.asked(turn, what)
             case Replied(purpose=purpose, reply=reply):
                 self.delivery.replied(turn, purpose, reply)
             case Announced(node=node):
@@ -148,12 +150,6 @@ class ActivityNode:
                 pass
             case _:
                 assert_never(what)
-
-    def _crowd(self, *, names: bool) -> ActivityPeople:
-        me, place = self._ground.me, self.balance.place
-        own = None if place is None else ActivityNodeItem(me, self.clients.load, f"{place.host}:{place.port}")
-        users = {str(me): tuple(self.clients.names()[:NAMES_MAX])} if names else None
-        return ActivityPeople(all_items(self._ground.announced, own), users)
 
     def _give(self, turn: ServiceTurn, item: ActivityItem | ActivityGap) -> None:
         if self._listener is not None:
@@ -236,5 +232,6 @@ class ActivityNode:
         self.clients.check()
         self._gathering.check()
         self.balance.check()
+        self._who.check()
         self._rates.check()
         must(len(self._untaken) <= self._settings.clients_max * 2, "each client sends one at a time")
