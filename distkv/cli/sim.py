@@ -9,9 +9,9 @@ Invariant: exit 1 when a seed failed, or when none passed.
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,7 @@ import asyncclick as click
 
 from distkv import mount
 from distkv.cli import exits
-from distkv.cli.output import Form, check_stdout, is_terminal, print_result
+from distkv.cli.output import Form, check_stdout, complain, is_terminal, print_result
 from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.errors import SettingsError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distkv.sim.run import Outcome
 
 SHOWN_MAX: Final = 20
-"""So many failed seeds are listed; the rest is counted."""
+"""So many failed seeds are listed with what broke; of the rest the numbers are."""
 NODES_MAX: Final = 1024
 """A node keeps an eye on so many others."""
 NO_NUMBERS: Final = "none"
@@ -197,13 +197,11 @@ def _print_shrunk(outcome: Outcome, off: frozenset[str], only: tuple[int, ...] |
 
 
 def _many(count: int, first: int, jobs: int, off: frozenset[str], form: Form, service: str | None) -> int:
-    from distkv.sim.campaign import campaign
     from distkv.sim.draft import seeds_with
     from distkv.sim.run import Verdict
 
     seeds = [*islice(seeds_with(service, first), count)] if service else range(first, first + count)
-    with _progress(len(seeds)) as tell:
-        found = campaign(seeds, jobs, off, tell)
+    found = _watched(seeds, jobs, off)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
@@ -212,7 +210,7 @@ def _many(count: int, first: int, jobs: int, off: frozenset[str], form: Form, se
             click.echo(outcome_line(outcome))
             click.echo(f"  again: {_command(outcome.seed, off)}")
         if len(found.failed) > SHOWN_MAX:
-            click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
+            click.echo(f"more failed: {', '.join(str(outcome.seed) for outcome in found.failed[SHOWN_MAX:])}")
         if found.failed:
             _print_shrunk(found.failed[0], off, None)
     return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
@@ -235,14 +233,21 @@ def _print_sum(seeds: Sequence[int], found: Sum, service: str | None) -> None:
     click.echo(f"rules that no seed reached: {', '.join(found.holes()) or 'none'}")
 
 
-@contextmanager
-def _progress(length: int) -> Iterator[Callable[[Sum], object]]:
-    """A bar on the terminal, when stderr is one."""
-    if not is_terminal(sys.stderr):
-        yield lambda _: None
-        return
-    with click.progressbar(length=length, label="sim", file=sys.stderr, show_pos=True) as bar:
-        yield lambda _: bar.update(1)
+def _watched(seeds: Sequence[int], jobs: int, off: frozenset[str]) -> Sum:
+    """Run them, and show how far they are. Ctrl-C ends all of it with one line, also when it comes again."""
+    from distkv.cli.campaign_progress import CampaignProgress
+    from distkv.sim.campaign import campaign
+
+    progress = CampaignProgress(len(seeds), outcome_line)
+    try:
+        found = campaign(seeds, jobs, off, progress.tell)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        progress.end()
+        complain(f"interrupted after {progress.so_far}")
+        raise
+    progress.end()
+    return found
 
 
 # -- fleets of several sizes --------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Knows: how seeds are spread and summed up.  Does not know what one run does.
 
-Invariant: each seed is run once, and the sum does not depend on how many processes shared the work.
+Invariant: each seed is run once, and the sum does not depend on how many processes shared the work. Who is interrupted
+leaves no process behind.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import gc
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
+from collections.abc import Callable, Collection, Generator, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
 
 import attrs
@@ -45,6 +47,11 @@ class Sum:
         elif outcome.verdict is Verdict.REJECTED:
             self.rejected.append(outcome)
 
+    def sort(self) -> None:
+        """What is listed is in the order of the seeds, whichever was the first to end."""
+        self.failed.sort(key=lambda outcome: outcome.seed)
+        self.rejected.sort(key=lambda outcome: outcome.seed)
+
     @property
     def runs(self) -> int:
         return self.verdicts.total()
@@ -72,11 +79,13 @@ class _Runner:
 def campaign(
     seeds: Iterable[int], jobs: int = 1, off: Collection[str] = (), tell: Callable[[Sum], object] = lambda _: None
 ) -> Sum:
-    """Run all seeds; `tell` hears the sum after each."""
+    """Run all seeds, also when some fail; `tell` hears the sum after each."""
     found = Sum()
-    for outcome in _outcomes(list(seeds), jobs, _Runner(frozenset(off))):
-        found.add(outcome)
-        tell(found)
+    with closing(_outcomes(list(seeds), jobs, _Runner(frozenset(off)))) as outcomes:
+        for outcome in outcomes:
+            found.add(outcome)
+            tell(found)
+    found.sort()
     return found
 
 
@@ -93,15 +102,23 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]:
+def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Generator[Outcome]:
+    """What became of each, as it ends."""
     if jobs == 1:
         yield from map(runner, seeds)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin_worker) as pool:
-        # Ctrl-C reaches all of them: what they begin with here is deaf to it, and ends after its seed, in silence.
+        # Ctrl-C reaches all of them: what they begin with here is deaf to it.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            outcomes = pool.map(runner, seeds)
+            ending = as_completed([pool.submit(runner, seed) for seed in seeds])
         finally:
             signal.signal(signal.SIGINT, before)
-        yield from outcomes
+        try:
+            for one in ending:
+                yield one.result()
+        except BaseException:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing from here on takes long
+            for worker in active_children():
+                worker.kill()
+            raise

@@ -135,6 +135,18 @@ def test_seeds_of_which_none_passes_exit_1(monkeypatch: pytest.MonkeyPatch, caps
     assert "rejected, because too little happened: 3" in capsys.readouterr().out
 
 
+def test_all_seeds_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def fail(*_: object) -> None:
+        raise BrokenRuleError("a rule", "always")
+
+    monkeypatch.setattr(LedgerPartition, "stepped", fail)
+    monkeypatch.setattr("distkv.cli.sim.SHOWN_MAX", 1)
+    assert run(["sim", "--first-seed", "3", "--seeds", "3"]) == 1
+    out, errors = capsys.readouterr()
+    assert [line.split(":")[0] for line in errors.splitlines()[:3]] == [f"seed {n} failed" for n in (3, 4, 5)]
+    assert "  again: distkv sim --seed 3\nmore failed: 4, 5\n" in out
+
+
 def test_trace_prints_every_step(capsys: Capture) -> None:
     assert run(["sim", "--seed", "3", "--only", "0-20", "--trace"]) == 0
     lines = capsys.readouterr().out.splitlines()
