@@ -45,6 +45,7 @@ from distkv.engine.faults import Faults
 from distkv.engine.followers import FollowLimits
 from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
+from distkv.engine.noticing import Noticing
 from distkv.engine.peer_tasks import PeerTasks
 from distkv.engine.scarce import LARGE_BYTES, has_memory_for
 from distkv.engine.scrub import Scrub
@@ -89,6 +90,7 @@ class Driver:
         self.silent_s = silent_s
         self.is_up = False
         """Whether the transport carries messages."""
+        self.noticing = Noticing(transport, lambda name: name in replica.registry.nodes)
         self.counters: Counter[str] = Counter()
         self.faults = Faults(self.counters)
         self.aside = AsideKeeper(replica, self.counters)

@@ -19,6 +19,7 @@ from distkv.config import Limits
 from distkv.core.ready import FollowBegan, FollowFrom, FollowTold, Input
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
+from distkv.engine.noticing import Noticing
 from distkv.engine.traffic import LinkTraffic
 from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick
@@ -37,6 +38,7 @@ class FollowingNode(Protocol):
     replica: Replica
     committer: Committer
     limits: Limits
+    noticing: Noticing
 
     @property
     def position(self) -> int:
@@ -79,12 +81,14 @@ class OpenLink:
         return FollowHooks(self._began, self._take, commit, held.next, self._traffic.answered, name, held.speaks)
 
     def _began(self) -> None:
+        self._node.noticing.heard(self._follow.name)
         self._node.step(FollowBegan(self._follow.follow))
 
     async def _take(self, item: FollowItem) -> None:
         """Take what a peer tells, in one step."""
         node, events = self._node, item.events
         self._traffic.events_in += len(events)
+        node.noticing.heard(self._follow.name)
         if events and not node.has_room_for(events_room(events)):
             raise PeerError("the disk is full, what the peer tells was given up")
         node.step(FollowTold(self._follow.follow, events, item.known))

@@ -68,6 +68,8 @@ class PeerTasks:
                 request = followed.request(node.silent_s)
                 await self._caller.follow(follow.addr, request, node.silent_s, followed.hooks)
             except (PeerError, RequestError) as error:
+                if isinstance(error, PeerError):
+                    node.noticing.broke(follow.name)
                 node.step(FollowEnded(follow.follow, error))
             except Exception as error:
                 node.step(FollowEnded(follow.follow, node.faults.contain(error, "following a node")))

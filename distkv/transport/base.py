@@ -107,6 +107,10 @@ class Transport(Protocol):
     def appear(self) -> None:
         """From now on others may be told where this node is: it belongs to a network."""
 
+    def noticed(self, name: str, *, is_well: bool) -> None:
+        """Something came from this node on a link just now; or its link broke. A messenger that finds out itself who is
+        there may make use of that."""
+
     def broadcast(self, message: Message) -> None:
         """Send to all nodes, or drop and count, or (updates) announce later."""
 

@@ -10,6 +10,7 @@ QUEUE_STOP or above.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -83,10 +84,10 @@ class Budget:
         self._count(now)
         return int(self._tokens + _ROUNDING)
 
-    def take(self, now: float, packets: int) -> None:
-        """So many leave. The caller has asked `available`."""
+    def take(self, now: float, sizes: Sequence[int]) -> None:
+        """So many leave, of whatever sizes. The caller has asked `available`."""
         self._count(now)
-        self._tokens -= packets
+        self._tokens -= len(sizes)
 
     def wait_s(self, now: float) -> float:
         """How long until at least one may leave; infinite while the agent's queue is full."""

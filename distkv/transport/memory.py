@@ -153,6 +153,9 @@ class MemoryTransport:
     def appear(self) -> None:
         """See `Transport.appear`: here all are known by their names."""
 
+    def noticed(self, name: str, *, is_well: bool) -> None:
+        """See `Transport.noticed`: here nobody has to find out."""
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         kind = kind_of(message)

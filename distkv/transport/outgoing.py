@@ -1,6 +1,6 @@
 """What waits to leave over gossip: updates gathered, packed, budgeted, or announced; all other kinds at once.
 
-Knows: sizes, and the budget.  Does not know the agent, what may be left out of a message that is too large
+Knows: sizes, and that there is a budget.  Does not know who sends, what may be left out of a message that is too large
 (`wire.gossip`), nor waits: `now` is handed in.
 
 Invariant: every event put in leaves in a packet, in order and once, or is counted as unannounced; every other message
@@ -12,24 +12,39 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
 from distkv.model.event import Event
-from distkv.transport.budget import Budget
 from distkv.wire.gossip import GossipKind, encode_event, encode_to_fit, encode_update, kind_of, update_overhead
 from distkv.wire.message import Header, Message, Update
 
 LEAVING_MAX: Final = 64
-"""Packets that wait for the agent, hardly any of them updates; past it the oldest is dropped."""
+"""Packets that wait for the messenger, hardly any of them updates; past it the oldest is dropped."""
 GATHERED_MAX: Final = 512
 """Events that wait for a packet; past it they are announced instead."""
 
 
+class SendBudget(Protocol):
+    """How much may leave. `now` is in seconds, and never goes back."""
+
+    def note(self, now: float, node: str, tick: int, *, is_update: bool) -> None:
+        """A message of `node` was heard, or is being sent."""
+
+    def available(self, now: float) -> int:
+        """How many packets may leave now, however large."""
+
+    def take(self, now: float, sizes: Sequence[int]) -> None:
+        """Packets of so many bytes leave. The caller has asked `available`."""
+
+    def wait_s(self, now: float) -> float:
+        """How long until at least one may leave; infinite: that depends on others."""
+
+
 @attrs.frozen(slots=True)
 class Packet:
-    """One user event's content."""
+    """The content of one user event, or user message."""
 
     kind: GossipKind
     payload: bytes
@@ -78,9 +93,9 @@ class OutgoingCounts:
 
 
 class Outgoing:
-    """The queues between `broadcast` and the agent. `rooms` gives payload bytes per kind."""
+    """The queues between `broadcast` and the messenger. `rooms` gives payload bytes per kind."""
 
-    def __init__(self, budget: Budget, gather_s: float) -> None:
+    def __init__(self, budget: SendBudget, gather_s: float) -> None:
         self.counts = OutgoingCounts()
         self.rooms: dict[GossipKind, int] | None = None
         """None: nothing can be sent."""
@@ -135,15 +150,16 @@ class Outgoing:
     def flush(self, now: float) -> bool:
         """Pack the updates that were gathered long enough. Says whether unsent ones are to be announced now.
 
-        When not everything fits the budget, one token is kept for the announcement.  While something is unannounced
+        When not everything fits the budget, a place is kept for the announcement.  While something is unannounced
         no update is sent: the announcement makes the others fetch it all.
         """
         if now >= self._flush_at and self._header is not None and self.rooms is not None:
             self._pack(self._header, self.rooms[GossipKind.UPDATE], now)
             self._forget()
-        announces = self.counts.unannounced > 0 and self.rooms is not None and self.budget.available(now) >= 1
-        if announces:
-            self.budget.take(now, 1)
+        rooms = self.rooms
+        announces = self.counts.unannounced > 0 and rooms is not None and self.budget.available(now) >= 1
+        if announces and rooms is not None:
+            self.budget.take(now, (rooms[GossipKind.INFO],))
             self.counts.announced += self.counts.unannounced
             self.counts.unannounced = 0
             self.counts.announces += 1
@@ -190,11 +206,11 @@ class Outgoing:
         if self.counts.unannounced:
             self._announce_later(len(self._gathered))
             return
-        tokens = self.budget.available(now)
-        packets, left = pack(header, self._gathered, room, tokens)
+        places = self.budget.available(now)
+        packets, left = pack(header, self._gathered, room, places)
         if left:
-            packets, left = pack(header, self._gathered, room, max(0, tokens - 1))
-        self.budget.take(now, len(packets))
+            packets, left = pack(header, self._gathered, room, max(0, places - 1))
+        self.budget.take(now, [len(packet.payload) for packet in packets])
         self._announce_later(left)
         for packet in packets:
             self._leave(packet)

@@ -75,8 +75,9 @@ class SerfTransport:
         self.contain: Contain = _raise
         """Takes a failure that nobody foresaw, and says so in words, or raises it: then a message is left out, or the
         session with the agent begins anew."""
-        self._outgoing = Outgoing(Budget(settings.packets_per_s), _GATHER_S)
-        self._ear = _GossipReader(settings.root, self._outgoing.budget, lambda *what: self.contain(*what))
+        self._budget = Budget(settings.packets_per_s)
+        self._outgoing = Outgoing(self._budget, _GATHER_S)
+        self._ear = _GossipReader(settings.root, self._budget, lambda *what: self.contain(*what))
         self._news = trio.Event()
         self._reason = ""
         self._appears = trio.Event()
@@ -129,6 +130,9 @@ class SerfTransport:
         """See `Transport.appear`."""
         self._appears.set()
 
+    def noticed(self, name: str, *, is_well: bool) -> None:
+        """See `Transport.noticed`: agents find out by themselves."""
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         if self._outgoing.put(message, trio.current_time()):
@@ -136,7 +140,7 @@ class SerfTransport:
 
     def statistics(self) -> dict[str, int | float | str | bool]:
         """See `Transport.statistics`. `reason`: why there is no agent now; `budget`: our packets per second."""
-        counts, budget, rooms = self._outgoing.counts, self._outgoing.budget, self._outgoing.rooms
+        counts, budget, rooms = self._outgoing.counts, self._budget, self._outgoing.rooms
         found: dict[str, int | float | str | bool] = {
             "connected": rooms is not None,
             "root": self._settings.root,
@@ -268,9 +272,9 @@ class SerfTransport:
                 continue
             misses = 0
             queue = stats.get("serf", {}).get("event_queue", "0")
-            self._outgoing.budget.queue = int(queue) if queue.isdecimal() else 0
+            self._budget.queue = int(queue) if queue.isdecimal() else 0
             alive = [member for member in members if member.status == "alive"]
-            self._outgoing.budget.agents = len(alive)
+            self._budget.agents = len(alive)
             self._news.set()  # the budget may be another one now
             if (found := _addresses(alive)) != last:
                 report(Members(found))

@@ -181,6 +181,8 @@ class Sent:
     gossip: list[Message] = attrs.field(factory=list)
     gossip_kept: list[Kept] = attrs.field(factory=list)
     """What the disk had when each of these messages left."""
+    noticed: list[tuple[str, bool]] = attrs.field(factory=list)
+    """What its messenger was told that links say."""
     as_server: list[Copy] = attrs.field(factory=list)
     """What it answered, one stream per connection."""
     as_client: list[Copy] = attrs.field(factory=list)
@@ -262,6 +264,10 @@ class TappedTransport:
 
     def appear(self) -> None:
         self._inner.appear()
+
+    def noticed(self, name: str, *, is_well: bool) -> None:
+        self._sent.noticed.append((name, is_well))
+        self._inner.noticed(name, is_well=is_well)
 
     def broadcast(self, message: Message) -> None:
         self._sent.gossip.append(message)
