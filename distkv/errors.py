@@ -152,6 +152,10 @@ class DecodeError(DistkvError):
         return type(self), (str(self), self.reason)
 
 
+class FrameError(DecodeError):
+    """A datagram that is no frame of the membership layer; its reason is `type`, `body` or `size`."""
+
+
 class PeerError(DistkvError):
     """Another node answered with an error, answered nonsense, or did not answer."""
 

@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 PATH=$PWD/.venv-lowest/bin:$PATH
 python -c '
 import re, tomllib
-for bounds in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]:
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+for bounds in project["dependencies"] + project["optional-dependencies"]["swim"]:
     print(re.sub(r">=([^,]+),.*", r"==\1", bounds))
 ' >.venv-lowest/constraints
 cat .venv-lowest/constraints

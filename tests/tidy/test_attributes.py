@@ -10,7 +10,7 @@ import ast
 from tests.offenders import assert_none
 from tests.tidy.sources import ROOT, Source, in_each
 
-CORE = sorted((ROOT / "distkv" / "core").rglob("*.py"))
+CORE = sorted(path for layer in ("core", "swim") for path in (ROOT / "distkv" / layer).rglob("*.py"))
 ATTRIBUTES_MAX = 12
 
 

@@ -13,7 +13,7 @@ from tests.offenders import assert_none
 from tests.tidy.sources import ROOT, Source, in_each
 from tests.tidy.test_questions import CHANGING
 
-CORE = sorted((ROOT / "distkv" / "core").rglob("*.py"))
+CORE = sorted(path for layer in ("core", "swim") for path in (ROOT / "distkv" / layer).rglob("*.py"))
 NO_MACHINES = {
     "Asides": "kept by the engine, which reads it from a file: whatever stands there must be borne",
     "GatheredNews": "what came of one request, of nodes that may say anything",

@@ -16,7 +16,7 @@ from tests.offenders import assert_none
 
 ROOT = Path(__file__).parents[2]
 
-PURE = ("errors", "naming", "config", "model", "wire", "core")
+PURE = ("errors", "naming", "config", "model", "wire", "core", "swim")
 """The layers that decide everything and do nothing."""
 
 LOOPLESS = ("sim", "graph")

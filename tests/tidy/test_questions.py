@@ -16,7 +16,7 @@ import attrs
 from tests.offenders import assert_none
 from tests.tidy.sources import ROOT, Source, in_each
 
-CORE = sorted((ROOT / "distkv" / "core").rglob("*.py"))
+CORE = sorted(path for layer in ("core", "swim") for path in (ROOT / "distkv" / layer).rglob("*.py"))
 QUESTIONS = {"are", "can", "does", "has", "is", "knows", "may", "must", "needs", "seems", "should", "was"}
 STATES = {"agrees", "allows", "awaits", "completes", "contains", "counts", "differs", "fits", "gives", "hears", "holds"}
 STATES |= {"keeps", "lacks", "leads", "matches", "owes", "reaches", "refuses", "serves", "shows", "takes"}
