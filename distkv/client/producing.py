@@ -48,10 +48,10 @@ AGAIN_MS: Final = 100
 """After so long a put that was refused for now is sent again; twice as long after each further time."""
 AGAIN_MS_MAX: Final = 1600
 
-_NOT_NOW: Final = (BusyError, NoSpaceError, NotReadyError, AwayError)
+_NOT_NOW: Final = (BusyError, NoSpaceError, AwayError)
 """Refused, and nothing happened; it may be different a moment later."""
-_UNCERTAIN: Final = (NoReplicasError, UnknownOutcomeError, InternalError)
-"""It may have happened."""
+_UNCERTAIN: Final = (NoReplicasError, NotReadyError, UnknownOutcomeError, InternalError)
+"""It may have happened: a node that serves no more says that it is not ready, also of what it had begun."""
 
 # -- what is kept -------------------------------------------------------------------------------------------------
 

@@ -51,14 +51,16 @@ class RoutedAnswer(Declared, array_like=True, tag=1):
 
 
 class AnsweredElsewhere(Declared, array_like=True, tag=2):
-    """This node does not answer it, and has done nothing."""
+    """This node does not answer it."""
 
     node: Node | None
     """Who does, as far as this one knows."""
+    may_be_done: bool = False
+    """Whether this node has begun it before; else it has done nothing."""
 
 
 class RoutedRefusal(Declared, array_like=True, tag=3):
-    """Why there is no answer; nothing was done."""
+    """Why there is no answer; nothing was done here, unless the code says otherwise."""
 
     code: str
     text: Annotated[str, Bounds(max_length=TEXT_MAX)]

@@ -401,6 +401,22 @@ GROUNDS = (
         _NODE_ROUTES,
     ),
     broken(
+        "refused-though-asked-before",
+        "a refusal is certain only if all who were asked before did nothing (ROUTE-3)",
+        "core/ground/node_routes.py",
+        "            if waits.has_effects and waits.open_asks:\n                said =",
+        "            if waits.is_once and waits.open_asks:\n                said =",
+        _NODE_ROUTES,
+    ),
+    broken(
+        "begun-and-elsewhere",
+        "who does not answer a request may have begun it (ROUTE-2)",
+        "core/ground/node_routes.py",
+        "            waits.open_asks -= not said.may_be_done\n",
+        "            waits.open_asks -= 1\n",
+        _NODE_ROUTES,
+    ),
+    broken(
         "silent-and-named",
         "a silent node is not asked again by the word of another one (ROUTE-2)",
         "core/ground/node_routes.py",

@@ -7,7 +7,8 @@ A list is answered when all nodes have said their part, or a second after it was
 not. A watch is told the same, then what changes, and who is away whenever that is somebody else.
 
 Invariant: a request is answered once (a watch, at each change), or withdrawn. Who waits longer than patience is told
-why; one that must not be repeated, and may be done, is refused with `UnknownOutcomeError`.
+why; one that may be done somewhere, and must not be repeated or changes something, is refused with
+`UnknownOutcomeError`.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class _NodeRequest(RoutedRequest):
     """Whether it was told that it knows all."""
     has_effects: bool = False
     """Whether whoever is asked changes something."""
-    unanswered: int = 0
-    """How often it was asked, and not answered."""
+    open_asks: int = 0
+    """How often it was asked of a node that has not said that it did nothing."""
 
 
 class NodeRoutes:
@@ -163,13 +164,14 @@ class NodeRoutes:
         is_once: bool = False,
         wait_ms: int = 0,
         has_effects: bool = False,
+        may_be_done: bool = False,
     ) -> None:
         """Have this answered by the node that the owner names; `body` is what that is asked. `is_once`: it must not be
         repeated. `wait_ms`: so long that node may wait before it answers. `has_effects`: it changes something
-        there, so where no answer came in time it may be done."""
+        there, so where no answer came in time it may be done. `may_be_done`: this node itself has begun it."""
         asked = AnswerAsked(body)
         waits = _NodeRequest(id, turn.boot_ms, request, asked, is_once=is_once, wait_ms=wait_ms)
-        waits.has_effects = has_effects
+        waits.has_effects, waits.open_asks = has_effects, int(may_be_done)
         self._add(turn, waits)
 
     def ask_list(self, turn: ServiceTurn, id: int, request: object, prefix: str, after: str, limit: int) -> None:
@@ -251,7 +253,7 @@ class NodeRoutes:
             patience_ms = AWAY_MS
         elif isinstance(asked, NewsAsked) and isinstance(waits.parts, GatheredNews):
             asked, patience_ms = NewsAsked(asked.prefix, waits.parts.positions.get(attempt.node, 0)), ALWAYS_MS
-        waits.unanswered += 1
+        waits.open_asks += 1
         self._turn.ask_node(attempt.node, pack(asked), attempt, patience_ms=patience_ms, is_once=waits.is_once)
 
     def withdraw(self, attempt: Attempt) -> None:
@@ -297,7 +299,7 @@ class NodeRoutes:
                 self._finish_list(waits)
         for waits in self._routes.late(now_ms, 0):
             node = self._owner.node_for(waits.request)
-            if waits.has_effects and waits.unanswered:
+            if waits.has_effects and waits.open_asks:
                 node = UnknownOutcomeError(f"no answer came within {self._patience_ms / 1000:g} s: {LOOK}")
             elif waits.is_once and waits.at:
                 node = UnknownOutcomeError(f"{next(iter(waits.at))} was asked, and is silent: {LOOK}")
@@ -324,9 +326,12 @@ class NodeRoutes:
             self._end(waits)
             self._found.append(RouteAnswered(waits.id, waits.request, said.body))
         elif isinstance(said, AnsweredElsewhere):
-            waits.unanswered -= 1
+            waits.open_asks -= not said.may_be_done
             self._follow(waits, node, said.node)
         elif isinstance(said, DistkvError) and not isinstance(said, PeerError):
+            waits.open_asks -= 1
+            if waits.has_effects and waits.open_asks:
+                said = UnknownOutcomeError(f"{node} refuses it ({said}), and who was asked before is silent: {LOOK}")
             self._refuse(waits, said)
         else:
             self._routes.send_again(waits, now_ms)
@@ -408,13 +413,13 @@ def answer(turn: ServiceTurn, call: CallKey, body: bytes) -> None:
     turn.answer_node(call, pack(RoutedAnswer(body)))
 
 
-def answer_elsewhere(turn: ServiceTurn, call: CallKey, node: NodeName | None) -> None:
-    """This node does not answer it, and has done nothing; that one does."""
-    turn.answer_node(call, pack(AnsweredElsewhere(node)))
+def answer_elsewhere(turn: ServiceTurn, call: CallKey, node: NodeName | None, *, may_be_done: bool = False) -> None:
+    """This node does not answer it; that one does. `may_be_done`: it has begun it here; else it has done nothing."""
+    turn.answer_node(call, pack(AnsweredElsewhere(node, may_be_done)))
 
 
 def refuse(turn: ServiceTurn, call: CallKey, error: DistkvError) -> None:
-    """Say why there is no answer; nothing was done."""
+    """Say why there is no answer; nothing was done here, unless the error says otherwise."""
     turn.answer_node(call, pack(RoutedRefusal(error.code, str(error)[:TEXT_MAX])))
 
 

@@ -34,6 +34,8 @@ class TopicAsked:
     asked_ms: int
     is_said: bool = False
     """What a get says is done is kept here."""
+    is_begun: bool = False
+    """What it changes is changed here, and not on all copies."""
 
 
 def answer(turn: ServiceTurn, asked: TopicAsked, reply: TopicReply | DistkvError) -> None:

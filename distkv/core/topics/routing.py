@@ -108,7 +108,7 @@ class Routing:
         """What clients of this node asked it as the owner, which it is no more."""
         for one in asked:
             if isinstance(one.target, int):
-                self._ask(turn, one.target, one.request)
+                self._ask(turn, one.target, one.request, may_be_done=one.is_begun)
 
     def asked(self, turn: ServiceTurn, call: CallKey, what: AnswerAsked | PageAsked) -> None:
         """Another node asks, for a client of its own."""
@@ -142,10 +142,11 @@ class Routing:
 
     # -- inside
 
-    def _ask(self, turn: ServiceTurn, id: int, request: TopicRequest) -> None:
+    def _ask(self, turn: ServiceTurn, id: int, request: TopicRequest, *, may_be_done: bool = False) -> None:
         has_effects = not isinstance(request, TopicGet | TopicShow)
         wait_ms = int(request.wait_s * 1000) if isinstance(request, TopicGet) else 0
-        self._routes.ask(turn, id, request, pack_request(request), wait_ms=wait_ms, has_effects=has_effects)
+        body = pack_request(request)
+        self._routes.ask(turn, id, request, body, wait_ms=wait_ms, has_effects=has_effects, may_be_done=may_be_done)
 
     def _answer(self, turn: ServiceTurn, found: RouteResult) -> None:
         match found:

@@ -144,12 +144,14 @@ class Serving:
     def lost(self, turn: ServiceTurn, name: str, parked: list[Parked]) -> list[TopicAsked]:
         """This node is not the owner any more. Returns what its own clients asked: that is asked elsewhere."""
         mine = list[TopicAsked]()
-        for asked in (*(one.asked for one in parked), *self._getting.take(name)):
+        begun = [attrs.evolve(one.asked, is_begun=True) for one in parked]
+        for asked in (*begun, *self._getting.take(name)):
             if isinstance(asked.target, int):
                 mine.append(asked)
             else:
-                node = self._owners.server_for(name)
-                answer_elsewhere(turn, asked.target, None if isinstance(node, DistkvError) else node)
+                found = self._owners.server_for(name)
+                node = None if isinstance(found, DistkvError) else found
+                answer_elsewhere(turn, asked.target, node, may_be_done=asked.is_begun)
         return mine
 
     # -- inside

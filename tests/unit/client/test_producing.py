@@ -16,7 +16,7 @@ from distkv.client.producing import (
     PutRefused,
     StreamRenamed,
 )
-from distkv.errors import BadValueError, BusyError, DistkvError, UnreachableError
+from distkv.errors import BadValueError, BusyError, DistkvError, NotReadyError, UnreachableError
 from distkv.wire.topic_errors import BacklogError, NoReplicasError, TakenError
 from distkv.wire.topic_replies import TopicPutDone
 from distkv.wire.topic_requests import TopicPut
@@ -259,13 +259,14 @@ def test_backlog_after_a_lost_answer_is_no_refusal() -> None:
     assert producer.half.has_open
 
 
-def test_put_that_nobody_waits_for_is_kept_when_it_may_have_happened() -> None:
+@pytest.mark.parametrize("error", [LOST, NotReadyError("what it had begun may be done")])
+def test_put_that_nobody_waits_for_is_kept_when_it_may_have_happened(error: DistkvError) -> None:
     producer = Producer()
     number = producer.half.put("log", VALUE)
     ((call, put),) = producer.send()
-    producer.answer(call, put, LOST)
+    producer.answer(call, put, error)
     producer.half.give_up(number)
-    assert producer.half.take_news() == [PutOpen(number, "log", LOST)]
+    assert producer.half.take_news() == [PutOpen(number, "log", error)]
     assert [request for _, request in Producer(producer.state).send()] == [put]
 
 

@@ -13,7 +13,15 @@ from distkv.core.ground.node_routes import AWAY_MS, NodeRoutes, RouteAnswered, R
 from distkv.core.ground.routes import AGAIN_MS
 from distkv.core.ground.turn import AskedOfNode, AskWithdrawn, ServiceTurn
 from distkv.core.ready import Answer, ServiceContinued, ServiceWithdrawn
-from distkv.errors import BusyError, DistkvError, NotFoundError, NotReadyError, PeerError, UnknownOutcomeError
+from distkv.errors import (
+    BusyError,
+    DistkvError,
+    NoSpaceError,
+    NotFoundError,
+    NotReadyError,
+    PeerError,
+    UnknownOutcomeError,
+)
 from distkv.model.event import NodeName
 from distkv.wire.declared import pack
 from distkv.wire.routed import (
@@ -194,6 +202,38 @@ def test_request_with_effects_may_be_done_unless_who_was_asked_did_nothing(
         machine.says(asked, AnsweredElsewhere(None))
     machine.step(ServiceWoken(), PATIENCE_MS)
     assert machine.refused == [error]
+
+
+@pytest.mark.parametrize(("first_says", "error"), [
+    (None, UnknownOutcomeError),
+    (AnsweredElsewhere(B, may_be_done=True), UnknownOutcomeError),
+    (AnsweredElsewhere(B), NoSpaceError),
+])  # fmt: skip
+def test_refusal_is_certain_if_all_who_were_asked_before_did_nothing(
+    first_says: AnsweredElsewhere | None, error: type[DistkvError]
+) -> None:
+    """ROUTE-3."""
+    machine = Machine()
+    machine.routes.ask(machine.begin(), 1, "request", b"body", has_effects=True)
+    (asked,) = machine.asked
+    machine.node = B
+    if first_says is None:
+        machine.step(NodesChanged())
+    else:
+        machine.says(asked, first_says)
+    (asked,) = machine.asked
+    assert asked.node == B
+    machine.says(asked, RoutedRefusal("no_space", "the disk is full"))
+    assert machine.refused == [error]
+
+
+def test_refusal_of_a_request_that_this_node_has_begun_is_not_certain() -> None:
+    """ROUTE-3."""
+    machine = Machine()
+    machine.routes.ask(machine.begin(), 1, "request", b"body", has_effects=True, may_be_done=True)
+    (asked,) = machine.asked
+    machine.says(asked, RoutedRefusal("no_space", "the disk is full"))
+    assert machine.refused == [UnknownOutcomeError]
 
 
 @pytest.mark.parametrize(("is_once", "error"), [(False, NotReadyError), (True, UnknownOutcomeError)])
