@@ -277,14 +277,14 @@ class AsyncConsumer(ConsumerHandle):
         deadline = self._connection.now() + wait_s
         async with self._turn:
             self._check_open()
-            message, left_s = self._next(), wait_s
-            while message is None:
+            left_s = wait_s
+            while not self._has_next:
                 self._half.want(limit, left_s)
                 await self._drive()
-                message, left_s = self._next(), deadline - self._connection.now()
+                left_s = deadline - self._connection.now()
                 if left_s <= 0:
                     break
-            return message
+        return self._next()
 
     def _check_open(self) -> None:
         if self._connection.is_closed:

@@ -235,15 +235,14 @@ class Consumer(ConsumerHandle):
 
     def _receive(self, wait_s: float, limit: int) -> Message | None:
         self._check_open()
-        message, left_s = self._next(), wait_s
-        deadline = time.monotonic() + wait_s
-        while message is None:
+        left_s, deadline = wait_s, time.monotonic() + wait_s
+        while not self._has_next:
             self._half.want(limit, left_s)
             self._drive()
-            message, left_s = self._next(), deadline - time.monotonic()
+            left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
-        return message
+        return self._next()
 
     def _drive(self) -> None:
         """Ask until what is wanted is there; raises what kept it from that for `reply_s`."""

@@ -1,7 +1,7 @@
 """One subscriber of a topic: what it asks, which messages it hands out, and what it says is done.
 
-Knows: subscription, what is done, what is handed out, and what each answer means.  Does not know how its state is kept
-(`topic_state`), nor how anything travels; time is handed in.
+Knows: its subscription, its messages (`consumer_messages`), and what each answer means.  Does not know how its state is
+kept (`topic_state`), nor how anything travels; time is handed in.
 
 Invariant: a message is handed out at most once, and never when the state has it as done. What is said to be done is in
 the state; before anything is said, what the servers know as done is in it, too.
@@ -12,14 +12,13 @@ nothing, and hears what the servers know as done and its state does not: the sta
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from enum import Enum
-from itertools import islice
 from typing import Final, TypeAlias
 
 import attrs
 
+from distkv.client.consumer_messages import HANDED_MAX, ConsumerMessages
 from distkv.errors import (
     BusyError,
     DistkvError,
@@ -30,21 +29,14 @@ from distkv.errors import (
     RequestError,
     UnknownOutcomeError,
 )
-from distkv.model.invariant import must
 from distkv.model.lean import lean_value
 from distkv.model.ranges import Ranges
 from distkv.wire.topic_bodies import counters_of
 from distkv.wire.topic_errors import AwayError, NoReplicasError, StaleOpError
-from distkv.wire.topic_fields import OP_MAX, PRODUCERS_MAX, RANGES_MAX
+from distkv.wire.topic_fields import OP_MAX
 from distkv.wire.topic_replies import TopicMessage, TopicMessages, TopicReply, TopicSubscribed
 from distkv.wire.topic_requests import TopicGet, TopicSubscribe, TopicUnsubscribe
 
-HANDED_MAX: Final = 1000
-"""How many messages may be handed out and not done."""
-SAID_MAX: Final = 1000
-"""How many are said to be done at once."""
-HAD_RANGES_MAX: Final = 20_000
-"""How much of what is done is said when a consumer begins; of the rest it hears from the servers."""
 AGAIN_MS: Final = 100
 """After so long what was refused for now is asked again; twice as long after each further time."""
 AGAIN_MS_MAX: Final = 1600
@@ -59,8 +51,6 @@ _NOT_NOW: Final = (
     InternalError,
 )
 
-MessageId: TypeAlias = tuple[str, int]
-"""Producer and counter."""
 ConsumerRequest: TypeAlias = TopicSubscribe | TopicUnsubscribe | TopicGet
 
 # -- what is kept -------------------------------------------------------------------------------------------------
@@ -159,14 +149,11 @@ class Consuming:
         self.topic: Final = topic
         self.subscriber: Final = subscriber
         self._state = attrs.evolve(state, done={})
-        self._done: Final = {producer: ranges.copy() for producer, ranges in state.done.items()}
+        self._messages: Final = ConsumerMessages(state.done)
         self._time_ms: Final = time_ms
         self._subscribes = subscribes and not state.is_subscribed
         self.phase = Phase.LOOKING
         self._talk: Final = _Talk()
-        self._messages = deque[TopicMessage]()
-        self._handed: set[MessageId] = set()
-        self._to_say: Final[dict[MessageId, None]] = {}
         self._wish = _MessageWish()
         self._news: list[ConsumerNews] = []
 
@@ -192,13 +179,17 @@ class Consuming:
         self._subscribes = False
         self._new_op(Phase.UNSUBSCRIBING)
 
+    @property
+    def first_message(self) -> TopicMessage | None:
+        """The one that is handed out next; None: there is none here, or too many are handed out."""
+        return self._messages.first if self.is_begun else None
+
     def next_message(self) -> TopicMessage | None:
-        """Hand one out; None: there is none here, or too many are handed out."""
-        if not self._messages or not self.is_begun or len(self._handed) >= HANDED_MAX:
-            return None
-        self._wish.is_wanted = False
-        message = self._messages.popleft()
-        self._handed.add((message.producer, message.counter))
+        """Hand one out, which nobody wants any more then."""
+        message = self.first_message
+        if message is not None:
+            self._wish.is_wanted = False
+            self._messages.hand_out_first()
         return message
 
     def change_of(self, producer: str, counter: int) -> ConsumerChange:
@@ -207,21 +198,19 @@ class Consuming:
 
     def done(self, producer: str, counter: int) -> None:
         """It is written that this message is done."""
-        self._done.setdefault(producer, Ranges()).add(counter)
-        self._handed.discard((producer, counter))
-        self._to_say[producer, counter] = None
+        self._messages.finish(producer, counter)
 
     def is_handed(self, producer: str, counter: int) -> bool:
         """Whether it is handed out, and not done."""
-        return (producer, counter) in self._handed
+        return self._messages.is_handed(producer, counter)
 
     @property
     def is_full(self) -> bool:
         """Whether too many are handed out."""
-        return len(self._handed) >= HANDED_MAX
+        return self._messages.is_full
 
     def is_done(self, producer: str, counter: int) -> bool:
-        return counter in self._done.get(producer, ())
+        return self._messages.is_done(producer, counter)
 
     # -- what is written
 
@@ -313,79 +302,52 @@ class Consuming:
         return found
 
     def check(self) -> None:
-        waiting = [(message.producer, message.counter) for message in self._messages]
-        must(len(waiting) == len(set(waiting)), "a message waits once")
-        must(not self._handed & set(waiting), "what waits is not handed out")
-        must(not any(self.is_done(*one) for one in self._handed), "what is handed out is not done")
-        must(all(self.is_done(*one) for one in self._to_say), "what is said is in the state")
-        must(len(self._handed) <= HANDED_MAX, "few are handed out")
+        self._messages.check()
 
     # -- inside: what is asked
 
     @property
     def _is_getting(self) -> bool:
-        return (self._wish.is_wanted and not self._messages) or bool(self._wish.says and self._to_say)
+        is_missing = self._wish.is_wanted and not self._messages.is_waiting
+        return is_missing or (self._wish.says and not self._messages.is_all_said)
 
     def _request(self) -> ConsumerRequest:
-        topic, subscriber, op = self.topic, self.subscriber, self._state.op
+        topic, subscriber, op, messages = self.topic, self.subscriber, self._state.op, self._messages
         match self.phase:
             case Phase.SUBSCRIBING:
-                return TopicSubscribe(0, topic, subscriber, op, self._had())
+                return TopicSubscribe(0, topic, subscriber, op, messages.had())
             case Phase.REPEATING:
                 known = self._talk.known_op or (op if self._state.is_subscribed else None)
-                return TopicSubscribe(0, topic, subscriber, known or 1, self._had())
+                return TopicSubscribe(0, topic, subscriber, known or 1, messages.had())
             case Phase.UNSUBSCRIBING:
                 return TopicUnsubscribe(0, topic, subscriber, op)
             case Phase.RUNNING:
-                said = tuple(islice(self._to_say, SAID_MAX))
-                if not self._wish.is_wanted or self._messages:
-                    return TopicGet(0, topic, subscriber, said)
-                limit = min(self._wish.limit + len(self._handed), HANDED_MAX)
-                return TopicGet(0, topic, subscriber, said, limit, self._wish.wait_s)
+                if not self._wish.is_wanted or messages.is_waiting:
+                    return TopicGet(0, topic, subscriber, messages.to_say)
+                limit = min(self._wish.limit + messages.handed_count, HANDED_MAX)
+                return TopicGet(0, topic, subscriber, messages.to_say, limit, self._wish.wait_s)
         return TopicGet(0, topic, subscriber, (), min(self._wish.limit, HANDED_MAX))
-
-    def _had(self) -> Mapping[str, Ranges]:
-        """What is done, as far as there is room to say it."""
-        found: dict[str, Ranges] = {}
-        left = HAD_RANGES_MAX
-        for producer, ranges in self._done.items():
-            left -= ranges.count()
-            if ranges.count() <= RANGES_MAX and left >= 0 and len(found) < PRODUCERS_MAX:
-                found[producer] = ranges.copy()
-        return found
 
     # -- inside: what answers mean
 
     def _take_messages(self, request: TopicGet, answer: TopicMessages, now_ms: int) -> None:
-        for one in request.done:
-            self._to_say.pop(one, None)
+        self._messages.said(request.done)
         self._take_gone(counters_of(answer.gone))
-        self._keep_messages(answer)
+        self._messages.keep(answer.messages)
         if self.phase is Phase.LOOKING:
             self.phase = Phase.REPEATING
             return
-        is_waste = bool(self._handed) and not self._messages and bool(answer.messages)
-        self._wish = _MessageWish(says=self._wish.says and bool(self._to_say))
+        is_waste = self._messages.handed_count > 0 and not self._messages.is_waiting and bool(answer.messages)
+        self._wish = _MessageWish(says=self._wish.says and not self._messages.is_all_said)
         if is_waste:  # all that there is was handed out before: the next answer would say the same
             self._talk.later(now_ms)
 
     def _take_gone(self, gone: Mapping[str, Ranges]) -> None:
         """It is told again until it is said to be done, some of it at a time."""
-        if news := {one: rest for one, some in gone.items() if (rest := some - self._done.get(one, Ranges()))}:
+        if news := self._messages.not_done(gone):
             self._news.append(MessagesGone(news))
             self._write(ConsumerChange(done=news))
-        each = ((producer, counter) for producer, ranges in gone.items() for counter in ranges)
-        self._to_say.update(dict.fromkeys(islice(each, SAID_MAX)))
-
-    def _keep_messages(self, answer: TopicMessages) -> None:
-        here = {(message.producer, message.counter) for message in self._messages} | self._handed
-        for message in answer.messages:
-            one = (message.producer, message.counter)
-            if self.is_done(*one):
-                self._to_say[one] = None
-            elif one not in here:
-                here.add(one)
-                self._messages.append(message)
+        self._messages.say_gone(gone)
 
     def _subscribed(self, answer: TopicSubscribed) -> None:
         unknown = counters_of(answer.unknown or {})
@@ -444,18 +406,13 @@ class Consuming:
         """None: as the user wanted."""
         self.phase = Phase.OVER
         self._wish = _MessageWish()
-        self._messages.clear()
+        self._messages.drop_waiting()
         if error is not None:
             self._news.append(SubscriptionEnded(error))
 
     def _write(self, change: ConsumerChange) -> None:
         """It is to be written; until then nothing is asked."""
-        for producer, ranges in change.done.items():
-            self._done.setdefault(producer, Ranges()).update(ranges)
-        if change.done:
-            self._handed = {one for one in self._handed if not self.is_done(*one)}
-            left = [message for message in self._messages if not self.is_done(message.producer, message.counter)]
-            self._messages = deque(left)
+        self._messages.learn(change.done)
         self._talk.change = change if self._talk.change is None else self._talk.change.then(change)
 
 

@@ -286,12 +286,21 @@ class ConsumerHandle:
         """Why nobody can ask any more."""
         return failures.over(f"the consumer {self.id!r} of {self.topic!r}")
 
-    def _next(self) -> Message | None:
-        """A message that is here."""
+    @property
+    def _has_next(self) -> bool:
+        """Whether a message is here. Raises RequestError when too many are with the user."""
         if self._half.is_full:
             raise RequestError("too many messages are not done: use 'with consumer.done(message)' for each")
-        message = self._half.next_message()
-        return None if message is None else _shown(self.topic, message)
+        return self._half.first_message is not None
+
+    def _next(self) -> Message | None:
+        """A message that is here. What a signal handler raises leaves it here, if the caller only returns it."""
+        first = self._half.first_message
+        if first is None:
+            return None
+        message = _shown(self.topic, first)
+        self._half.next_message()
+        return message
 
     def _questions(self) -> list[tuple[int, ConsumerRequest]]:
         """What is to be asked now, when all is written that must be before. Raises why the subscription ended."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.client.consumer_messages import SAID_MAX
 from distkv.client.consuming import (
-    SAID_MAX,
     ConsumerRequest,
     ConsumerState,
     Consuming,

@@ -7,6 +7,7 @@ Knows: what they ask a node, and what they tell their user.  Does not know what 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -172,6 +173,49 @@ def test_interrupted_consumer_receives_what_comes_later() -> None:
         message = consumer.receive(LONG_S)
     assert message is not None
     assert message.value == 1
+
+
+def is_interrupted_at(moment: int, call: Callable[[], object]) -> bool:
+    """Make a call, which is interrupted at this one of the moments at which Python runs signal handlers: where a
+    function begins, or one that is written in C has returned. False: it ended before."""
+    left = moment
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and "/distkv/client/" in frame.f_code.co_filename:
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                raise Interrupt
+
+    sys.setprofile(count)
+    try:
+        call()
+    except Interrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return left <= 0
+
+
+def test_interrupted_consumer_receives_the_message_that_it_was_about_to_hand_out() -> None:
+    """At whichever moment of a call that finds messages here."""
+    got: list[int] = []
+    with open_answering(FakeNode(lambda _: [*range(1, 100)]).answer) as server, connect([server.host]) as client:
+        consumer = client.consumer("log", id="s")
+
+        def receive() -> None:
+            message = consumer.receive()
+            assert message is not None
+            got.append(message.counter)
+
+        receive()
+        moment = 1
+        while is_interrupted_at(moment, receive):
+            moment += 1
+        receive()
+    assert moment > 5
+    assert got == [1, 2, 3]
 
 
 @pytest.mark.parametrize("loop", LOOPS)
