@@ -38,6 +38,7 @@ from distkv.wire.activity_bodies import (
     ACTIVITY_QUESTIONS,
     WORDS,
     ActivityConfirmed,
+    ActivityQuestion,
     ActivitySaid,
     HoleAnswer,
     HoleAsked,
@@ -164,7 +165,7 @@ class OneNode:
         """A node says up to which number it has origins."""
         self.tells_word(node, OriginsKnown({origin_of(NodeName(name)): number for name, number in numbers.items()}))
 
-    def asks(self, node: NodeName, question: HoleAsked | WindowAsked | PageAsked) -> bytes:
+    def asks(self, node: NodeName, question: ActivityQuestion | PageAsked) -> bytes:
         self.step(NodeAsked(CallKey(node, 1, len(self.replies) + 1), pack(question)))
         return self.replies[-1]
 
@@ -251,7 +252,7 @@ class OneNode:
                     pass
 
 
-def _question(body: bytes) -> HoleAsked | WindowAsked | RoutedQuestion:
+def _question(body: bytes) -> ActivityQuestion | RoutedQuestion:
     try:
         return ACTIVITY_QUESTIONS.read(body)
     except DecodeError:

@@ -7,6 +7,7 @@ Invariant: as in `declared`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final, TypeAlias
 
@@ -18,6 +19,8 @@ START_CHARS: Final = 12
 """Of what tells the starts of the service of a node apart: hexadecimal digits."""
 ORIGINS_MAX: Final = 1000
 """Maps of origins have no more of them."""
+ASKED_MAX: Final = 100
+"""About so many origins a node is asked at once."""
 SENDER_BYTES: Final = 16
 EPOCH_MAX: Final = 2**31 - 1
 NAMED_MAX: Final = 16
@@ -27,7 +30,8 @@ PAGE_BYTES: Final = 192 << 10
 PAGE_MAX: Final = 4096
 
 Start: TypeAlias = Annotated[str, Bounds(pattern=rf"\A[0-9a-f]{{{START_CHARS}}}\Z")]
-OriginName: TypeAlias = Annotated[str, Bounds(pattern=rf"\A[0-9A-Za-z._-]{{1,63}}\.[0-9a-f]{{{START_CHARS}}}\Z")]
+_ORIGIN: Final = rf"\A[0-9A-Za-z._-]{{1,63}}\.[0-9a-f]{{{START_CHARS}}}\Z"
+OriginName: TypeAlias = Annotated[str, Bounds(pattern=_ORIGIN)]
 ActivityNumber: TypeAlias = Annotated[int, Bounds(ge=1, le=TICK_MAX)]
 Reached: TypeAlias = Annotated[int, Bounds(ge=0, le=TICK_MAX)]
 OriginNumbers: TypeAlias = Annotated[Mapping[OriginName, Reached], Bounds(max_length=ORIGINS_MAX)]
@@ -86,7 +90,13 @@ class WindowAsked(Declared, array_like=True, tag=12):
     place: Reached = 0
 
 
-ActivityQuestion: TypeAlias = HoleAsked | WindowAsked
+class OriginsAsked(Declared, array_like=True, tag=13):
+    """How far is the node with these origins? It answers with `OriginsKnown`."""
+
+    names: Annotated[tuple[OriginName, ...], Bounds(min_length=1, max_length=ASKED_MAX)]
+
+
+ActivityQuestion: TypeAlias = HoleAsked | WindowAsked | OriginsAsked
 
 
 class KeptActivity(Declared, array_like=True):
@@ -128,3 +138,9 @@ WORDS: Final = BodyReader[ActivityWord](ActivityWord, "word")
 ACTIVITY_QUESTIONS: Final = BodyReader[ActivityQuestion](ActivityQuestion, "question")
 HOLE_ANSWERS: Final = BodyReader[HoleAnswer](HoleAnswer, "answer")
 WINDOW_PAGES: Final = BodyReader[WindowPage](WindowPage, "page")
+ORIGIN_ANSWERS: Final = BodyReader[OriginsKnown](OriginsKnown, "answer")
+
+
+def is_origin_name(text: str) -> bool:
+    """Whether a node and a start of it can be called so."""
+    return re.match(_ORIGIN, text) is not None

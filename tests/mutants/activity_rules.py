@@ -9,6 +9,22 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 
 ACTIVITY_RULES = (
     broken(
+        "ahead-unasked",
+        "nodes are asked for what a client that logs in has, and its node has not (ACTIVITY-9)",
+        "core/activity/node.py",
+        "                self.delivery.ahead.look(turn, self.clients.take_lacking)\n",
+        "                pass\n",
+        LOGINS,
+    ),
+    broken(
+        "ahead-at-neighbours",
+        "what is missing is asked of a node first that said it has it (ACTIVITY-9)",
+        "core/activity/knowledge.py",
+        " or (who == node and most >= number)\n",
+        "\n",
+        LOGINS,
+    ),
+    broken(
         "names-of-here",
         "the users of all nodes that have a listener are named",
         "core/activity/who.py",

@@ -11,6 +11,7 @@ origins together. Who waits is not logged in, and waits for the node for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -24,6 +25,8 @@ PATIENCE_MS: Final = 5000
 """A client that is ahead of its new node waits so long until the node has what the client has."""
 ORIGINS_WAITING_MAX: Final = 300_000
 """A map of many origins takes room until its client is logged in."""
+LACKING_MAX: Final = 16
+"""Of one client that waits, so many origins are asked for at once."""
 MOVED_MS: Final = 60_000
 """No client that is here is moved within this time after it came from another node."""
 
@@ -151,6 +154,20 @@ class ActiveClients:
                     self._wait_no_more(id)
                     found.append(Arrival(id, waiting.login, waiting.mark))
         return found
+
+    def take_lacking(self, most: int) -> list[str]:
+        """So many origins of which clients that wait have more than this node; of each client some. Those clients are
+        the last ones the next time."""
+        found = dict[str, None]()
+        for id, waiting in list(self._waiting.items()):
+            if len(found) >= most:
+                break
+            numbers = (waiting.login.resume or {}).items()
+            lacking = (name for name, number in numbers if number > self._origins.reached(name))
+            if some := dict.fromkeys(islice(lacking, LACKING_MAX)):
+                found |= some
+                self._waiting[id] = self._waiting.pop(id)
+        return [*islice(found, most)]
 
     def add(self, client: ActiveClient) -> None:
         """It is logged in."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol, assert_never
 
+from distkv.core.activity.ahead import Ahead, AheadPurpose
 from distkv.core.activity.catching_up import CatchingUp, WindowPurpose
 from distkv.core.activity.client_mark import drawn_hex
 from distkv.core.activity.holes import HolePurpose, Holes
@@ -39,6 +40,7 @@ from distkv.wire.activity_bodies import (
     HoleAnswer,
     HoleAsked,
     KeptActivity,
+    OriginsAsked,
     OriginsKnown,
     SenderMark,
     WindowAsked,
@@ -84,6 +86,7 @@ class Delivery:
         self._knowledge: Final = Knowledge(self.origins, others)
         self._holes: Final = Holes(self.origins, self._knowledge, others)
         self._catching: Final = CatchingUp(others, now_ms)
+        self.ahead: Final = Ahead(others)
         self._counts: Final = dict.fromkeys(("gaps", "passed_over", "late", "bad"), 0)
 
     @property
@@ -136,12 +139,15 @@ class Delivery:
             self._counts["bad"] += 1
             turn.note("activity_bad", node=asked.node, reason=error.reason)
             return
-        answer: HoleAnswer | WindowPage
+        answer: HoleAnswer | WindowPage | OriginsKnown
         match question:
             case HoleAsked():
                 answer = self._hole_answer(question)
             case WindowAsked():
                 answer = self._window_page(question)
+            case OriginsAsked(names=names):
+                had = self.origins.had()
+                answer = OriginsKnown({name: had[name] for name in names if name in had})
             case _:
                 assert_never(question)
         turn.answer_node(asked.call, pack(answer), waits=False)
@@ -158,6 +164,8 @@ class Delivery:
             page = self._catching.replied(turn, purpose, reply)
             if page is not None:
                 self._take_page(page, turn.boot_ms)
+        elif isinstance(purpose, AheadPurpose):
+            self._knowledge.answered(purpose.node, self.ahead.replied(purpose, reply), turn.boot_ms)
 
     def settle(self, turn: ServiceTurn) -> None:
         """Give out what may be, and ask for what is missing; after each input."""
@@ -275,7 +283,7 @@ class Delivery:
     def check(self, *, is_whole: bool = True) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         self.kept.check(is_whole=is_whole)
-        for part in (self.origins, self.senders, self.own, self._knowledge, self._holes, self._catching):
+        for part in (self.origins, self.senders, self.own, self._knowledge, self._holes, self._catching, self.ahead):
             part.check()
 
 

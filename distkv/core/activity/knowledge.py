@@ -5,7 +5,7 @@ Knows: who was told what, when it is told again, and what the neighbours said.  
 Without it the last words of a node that died, or began again at once, are missing without a later number that shows
 it: the flood of the tree drops frames of an earlier start.
 
-Invariant: nothing is remembered of who is no neighbour.
+Invariant: of who is no neighbour nothing is remembered but the last answers, about `ORIGINS_MAX` origins.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ class Knowledge:
         self._told_all_ms: Final = dict[NodeName, int]()
         """When each neighbour was told all."""
         self._heard: Final = dict[NodeName, dict[str, int]]()
+        self._answered: Final = dict[str, tuple[NodeName, int]]()
+        """Of origins about which nodes were asked: who has most, and how much."""
         self._seen: tuple[NodeName, ...] = ()
         """The neighbours, when it was looked last."""
         self._look_ms = 0
 
     def knows(self, node: NodeName, origin: str, number: int) -> bool:
-        """Whether a neighbour said that it has an activity of an origin, or a later one."""
-        return self._heard.get(node, {}).get(origin, 0) >= number
+        """Whether a node said that it has an activity of an origin, or a later one."""
+        who, most = self._answered.get(origin, (None, 0))
+        return self._heard.get(node, {}).get(origin, 0) >= number or (who == node and most >= number)
 
     def heard(self, node: NodeName, numbers: Mapping[str, int], now_ms: int) -> None:
         """A node says what it has."""
@@ -54,6 +57,16 @@ class Knowledge:
                 del known[next(iter(known))]
         for origin, number in numbers.items():
             self._origins.know(origin, number, now_ms)
+
+    def answered(self, node: NodeName, numbers: Mapping[str, int], now_ms: int) -> None:
+        """A node that was asked says what it has."""
+        for origin, number in numbers.items():
+            if number >= self._answered.get(origin, (node, 0))[1]:
+                self._answered.pop(origin, None)
+                self._answered[origin] = node, number
+            self._origins.know(origin, number, now_ms)
+        while len(self._answered) > ORIGINS_MAX:
+            del self._answered[next(iter(self._answered))]
 
     def look(self, turn: ServiceTurn) -> None:
         """Tell who is to be told."""
@@ -88,4 +101,5 @@ class Knowledge:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._answered) <= ORIGINS_MAX, "answers about no more origins than there may be")
         must(all(len(known) <= ORIGINS_MAX for known in self._heard.values()), "no more origins than there may be")

@@ -77,6 +77,8 @@ class ActivityNode:
         if self.clients.waiting and self.delivery.is_ready:
             for arrival in self.clients.take_arrivals(turn.boot_ms, self._gathering.begin):
                 self._arrived(turn, arrival)
+            if self.clients.waiting:
+                self.delivery.ahead.look(turn, self.clients.take_lacking)
         self._let_send(turn)
         is_due = self.balance.is_due(turn.boot_ms)
         self.balance.look(turn, self.delivery.origins.all_reached() if is_due else None)
@@ -86,6 +88,7 @@ class ActivityNode:
         due = [self.delivery.wake_ms(), self.balance.wake_ms(), self._who.wake_ms()]
         if self.delivery.is_ready:
             due.append(self.clients.wake_ms())
+            due.append(self.delivery.ahead.wake_ms if self.clients.waiting else None)
         if self._untaken and not self._is_full:
             due.append(self._untaken[0][0])
         return min((ms for ms in due if ms is not None), default=None)

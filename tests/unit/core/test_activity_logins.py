@@ -5,12 +5,22 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.activity.active_clients import ORIGINS_WAITING_MAX, ActiveClients
+from distkv.core.activity.ahead import NAMES_MAX, NODES_MAX
 from distkv.core.activity.gathering import EACH_S, LITTLE
 from distkv.core.activity.origins import Origins
 from distkv.core.activity.requests import EndActivity, LoggedIn, Login
 from distkv.core.ground.node_calls import Replied
 from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError
-from distkv.wire.activity_bodies import ORIGINS_MAX, WindowAsked, WindowPage
+from distkv.model.event import NodeName
+from distkv.wire.activity_bodies import (
+    ORIGIN_ANSWERS,
+    ORIGINS_MAX,
+    HoleAsked,
+    OriginsAsked,
+    OriginsKnown,
+    WindowAsked,
+    WindowPage,
+)
 from distkv.wire.activity_lines import ACTIVITY_BYTES_MAX
 from distkv.wire.declared import pack
 from tests.activity_node import ATTEND, START, A, B, C, D, OneNode, kept, origin_of, sender
@@ -52,6 +62,50 @@ def test_client_that_is_ahead_waits_until_the_node_has_what_it_has() -> None:
     node.says(B, 1, "x")
     assert node.is_logged_in(client)
     assert node.missed(client) == []
+
+
+def test_node_asks_the_origin_itself_for_what_a_client_has_and_it_has_not() -> None:
+    node = OneNode(B, C, near=(B,)).ready()
+    node.says(C, 1, "x")
+    client = node.login({origin_of(C): 2})
+    ((_, asked, purpose),) = [one for one in node.asked if isinstance(one[1], OriginsAsked) and one[0] == C]
+    assert asked == OriginsAsked((origin_of(C),))
+    node.step(Replied(purpose, pack(OriginsKnown({origin_of(C): 2}))))
+    node.pass_ms(150)
+    assert node.holes() == [(C, HoleAsked(origin_of(C), 2, 2))]
+    node.fills(kept(C, 2, "y"), until=2)
+    assert (node.is_logged_in(client), node.given) == (True, ["x", "y"])
+
+
+def test_what_a_client_says_that_no_node_has_is_not_waited_for() -> None:
+    node = OneNode(B, C).ready()
+    node.login({origin_of(C): 9})
+    for _, what, purpose in [*node.asked]:
+        if isinstance(what, OriginsAsked):
+            node.step(Replied(purpose, pack(OriginsKnown({}))))
+    node.pass_ms(200)
+    assert (node.holes(), node.statistic("gaps")) == ([], 0)
+
+
+def test_few_nodes_are_asked_at_once_about_few_origins() -> None:
+    others = tuple([NodeName(f"n{at:02}") for at in range(20)])
+    node = OneNode(*others).ready()
+    for one in range(50):
+        node.login({origin_of(C, f"{one:06x}{at:06x}"): 9 for at in range(50)})
+    asked = [(name, len(what.names)) for name, what, _ in node.asked if isinstance(what, OriginsAsked)]
+    node.asked.clear()
+    node.pass_ms(600)
+    again = [(name, len(what.names)) for name, what, _ in node.asked if isinstance(what, OriginsAsked)]
+    assert (len(asked), len(again)) == (NODES_MAX, NODES_MAX)
+    assert not {name for name, _ in asked} & {name for name, _ in again}
+    assert max(count for _, count in asked + again) <= NAMES_MAX
+
+
+def test_node_says_how_far_it_is_with_origins() -> None:
+    node = OneNode(B, C).ready()
+    node.says(B, 1, "x")
+    answer = ORIGIN_ANSWERS.read(node.asks(C, OriginsAsked((origin_of(B), origin_of(D)))))
+    assert answer == OriginsKnown({origin_of(B): 1})
 
 
 def test_client_that_is_ahead_waits_for_five_seconds() -> None:
