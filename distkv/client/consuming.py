@@ -1,7 +1,7 @@
 """One subscriber of a topic: what it asks, which messages it hands out, and what it says is done.
 
-Knows: its subscription, its messages (`consumer_messages`), and what each answer means.  Does not know how its state is
-kept (`topic_state`), nor how anything travels; time is handed in.
+Knows: its subscription, its messages (`consuming_messages`), and what each answer means.  Does not know how its state
+is kept (`topic_state`), nor how anything travels; time is handed in.
 
 Invariant: a message is handed out at most once, and never when the state has it as done. What is said to be done is in
 the state; before anything is said, what the servers know as done is in it, too.
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.client.consumer_messages import HANDED_MAX, ConsumerMessages
+from distkv.client.consuming_messages import HANDED_MAX, ConsumerMessages
 from distkv.errors import (
     BusyError,
     DistkvError,

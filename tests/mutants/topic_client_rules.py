@@ -12,7 +12,7 @@ TOPIC_CLIENT_RULES = (
     broken(
         "gone-never-said",
         "a consumer says that it has heard what is gone",
-        "client/consumer_messages.py",
+        "client/consuming_messages.py",
         "        self._to_say.update(dict.fromkeys(islice(each, SAID_MAX)))\n",
         "        self._to_say.update(dict.fromkeys(islice(each, 0)))\n",
         "tests/unit/client/test_consuming.py::test_what_is_gone_is_said_to_be_done_and_told_once",
@@ -100,7 +100,7 @@ TOPIC_CLIENT_RULES = (
     broken(
         "done-messages-are-handed-out",
         "what the state has as done is not handed out",
-        "client/consumer_messages.py",
+        "client/consuming_messages.py",
         "            if self.is_done(*one):\n",
         "            if False:\n",
         *CONSUMING,

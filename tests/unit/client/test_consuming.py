@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.client.consumer_messages import SAID_MAX
 from distkv.client.consuming import (
     ConsumerRequest,
     ConsumerState,
@@ -12,6 +11,7 @@ from distkv.client.consuming import (
     MessagesGone,
     SubscriptionEnded,
 )
+from distkv.client.consuming_messages import SAID_MAX
 from distkv.errors import BusyError, DistkvError, NotFoundError, UnreachableError
 from distkv.model.ranges import Ranges
 from distkv.wire.topic_bodies import flat_map
