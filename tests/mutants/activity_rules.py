@@ -10,7 +10,7 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 ACTIVITY_RULES = (
     broken(
         "ahead-unasked",
-        "nodes are asked for what a client that logs in has, and its node has not (ACTIVITY-9)",
+        "nodes are asked for what a client that logs in has, and its node has not (ACTIVITY-13)",
         "core/activity/node.py",
         "                self.delivery.ahead.look(turn, self.clients.take_lacking)\n",
         "                pass\n",
@@ -18,7 +18,7 @@ ACTIVITY_RULES = (
     ),
     broken(
         "ahead-at-neighbours",
-        "what is missing is asked of a node first that said it has it (ACTIVITY-9)",
+        "what is missing is asked of a node first that said it has it (ACTIVITY-13)",
         "core/activity/knowledge.py",
         " or (who == node and most >= number)\n",
         "\n",
@@ -76,8 +76,8 @@ ACTIVITY_RULES = (
         "last-words-lost",
         "what a neighbour knows shows a hole that no later number shows",
         "core/activity/knowledge.py",
-        "            self._origins.know(origin, number, now_ms)\n",
-        "            pass\n",
+        "        for origin, number in numbers.items():\n            self._origins.know(origin, number, now_ms)\n",
+        "",
         f"{DELIVERY}::test_last_words_of_a_node_that_is_gone_are_asked_for",
     ),
     broken(
