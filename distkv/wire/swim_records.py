@@ -39,6 +39,8 @@ INTERVAL_MS_MAX: Final = 3_600_000
 TABLE_MAX: Final = 2**64 - 1
 DATAGRAM_BYTES_MAX: Final = 1232
 """The least that IPv6 lets through whole (1,280), without the headers of IP and UDP."""
+BODY_BYTES_MAX: Final = 980
+"""Of a user message, so that whoever hears it can pass it on, with the longest names and sealed."""
 PAYLOAD_AROUND_BYTES: Final = 34
 """So much a full payload has at most besides its rumours, messages, changes of keys and samples."""
 
@@ -320,7 +322,7 @@ def _read_message(value: object) -> UserMessage:
         read_bytes(parts[1], "the start of a node", START_BYTES, START_BYTES),
         read_number(parts[2], "a sequence", SEQUENCE_MAX, 1),
         read_number(parts[3], "a kind", COUNT_MAX),
-        read_bytes(parts[4], "a body", DATAGRAM_BYTES_MAX),
+        read_bytes(parts[4], "a body", BODY_BYTES_MAX),
     )
 
 
