@@ -185,6 +185,13 @@ class SharedQueue(Generic[Item]):
         while self.first < least:
             self._forget_first()
 
+    def tell_all(self) -> Iterator[bool]:
+        """Push to each who waits what there is, up to one batch; whether there is more for him."""
+        batches = dict[int, SharedBatch[Item]]()
+        for subscriber in list(self.subscribers):
+            yield subscriber.is_waiting and self.tell(subscriber, batches)
+        self.forget_told()
+
     def tell(self, subscriber: Subscriber[Item], batches: dict[int, SharedBatch[Item]]) -> bool:
         """Push to one who waits what there is, up to one batch; whether it has more to be told."""
         if subscriber.is_lost:
@@ -230,12 +237,7 @@ class News:
 
     def tell_now(self, queue: _AnyQueue) -> None:
         """Push a batch to all who wait there, who are few; what is left has its turn later."""
-        batches, has_more = dict[int, SharedBatch[Any]](), False
-        for subscriber in list(queue.subscribers):
-            if subscriber.is_waiting and queue.tell(subscriber, batches):
-                has_more = True
-        queue.forget_told()
-        if has_more:
+        if any(list(queue.tell_all())):
             self._queues[queue] = None
 
     def turns(self) -> Iterator[None]:
@@ -243,13 +245,9 @@ class News:
         count = 0
         while self._queues:
             queue, _ = self._queues.popitem(last=False)
-            batches, has_more = dict[int, SharedBatch[Any]](), False
-            for subscriber in list(queue.subscribers):
-                if subscriber.is_waiting and queue.tell(subscriber, batches):
-                    has_more = True
+            for has_more in queue.tell_all():
+                if has_more:
+                    self._queues[queue] = None
                 count += 1
                 if count % TURN == 0:
                     yield
-            queue.forget_told()
-            if has_more:
-                self._queues[queue] = None

@@ -15,7 +15,7 @@ import trio
 
 from distkv.core.activity.conversation import line_of
 from distkv.core.activity.requests import ActivityGap, ActivityItem
-from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
+from distkv.engine.shared_queue import TURN, SharedBatch, SharedQueue, Subscriber
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -35,9 +35,10 @@ class ToldLine:
 
 BEFORE_ALL: Final = -1
 """Before the first of all records."""
-GATHER_S: Final = 0.005
+GATHER_S: Final = 0.003
 """After all were told, what comes gathers for as long as that took, or so long, and leaves in one go: to write to a
-client costs ten times as much as all else that is done for it."""
+client costs ten times as much as all else that is done for it. What comes while nobody was told for so long leaves at
+once."""
 ITEM_BYTES: Final = 128
 """What each costs besides."""
 ToldBatch: TypeAlias = SharedBatch[ToldLine]
@@ -49,7 +50,6 @@ class ToldLines:
 
     def __init__(self, items_max: int, bytes_max: int) -> None:
         self._queue: Final = SharedQueue[ToldLine](items_max, bytes_max)
-        self._news: Final = News()
         self._work = trio.Event()
         self._fell_out: Final = dict[Listening, Callable[[], object]]()
 
@@ -71,7 +71,6 @@ class ToldLines:
         self._queue.offer(ToldLine(line_of(item), isinstance(item, ActivityGap)))
         if self._queue.first > first:
             self._see_who_fell_out()
-        self._news.add(self._queue)
         self._work.set()
 
     async def run(self) -> None:
@@ -79,8 +78,11 @@ class ToldLines:
         while True:
             await self._work.wait()
             self._work, began_s = trio.Event(), trio.current_time()
-            for _ in self._news.turns():
-                await trio.lowlevel.checkpoint()
+            for count, has_more in enumerate(self._queue.tell_all(), 1):
+                if has_more:
+                    self._work.set()
+                if count % TURN == 0:
+                    await trio.lowlevel.checkpoint()
             await trio.sleep(min(trio.current_time() - began_s, GATHER_S))
 
     def _see_who_fell_out(self) -> None:
