@@ -131,8 +131,10 @@ class OneNode:
         self.step(ServiceAsked(ACTIVITY, id, request))
         return id
 
-    def login(self, resume: Mapping[str, int] | None = None, client: str | None = None, user: str = "ann") -> int:
-        return self.ask(Login(1, user, resume, client))
+    def login(
+        self, resume: Mapping[str, int] | None = None, client: str | None = None, user: str = "ann", source: int = 0
+    ) -> int:
+        return self.ask(Login(1, user, resume, client, source))
 
     def leave(self, id: int) -> None:
         self.step(ServiceWithdrawn(ACTIVITY, id))

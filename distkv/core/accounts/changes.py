@@ -94,6 +94,8 @@ class AccountChange:
     """What is to be registered."""
     until_ms: int
     """Then it has failed."""
+    source: int
+    """From where it is wanted."""
     stage: ChangeStage = ChangeStage.OPENING
     session: str = ""
     number: GrantNumber | None = None
@@ -117,16 +119,19 @@ class AccountChanges:
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, turn: ServiceTurn, kind: ChangeKind, username: str, secret: SecretHash | None = None) -> int:
-        """Begin one; returns its number, by which `ChangeEnded` names it.
+    def begin(
+        self, turn: ServiceTurn, kind: ChangeKind, username: str, secret: SecretHash | None = None, source: int = 0
+    ) -> int:
+        """Begin one; returns its number, by which `ChangeEnded` names it. One more begins for a source only while it
+        has fewer than are left.
 
         Raises:
             BusyError: too many are under way.
         """
-        if len(self._open) >= CHANGES_MAX:
-            raise BusyError(f"{CHANGES_MAX} accounts are being changed on this node: try again later")
+        if sum(one.source == source for one in self._open.values()) >= CHANGES_MAX - len(self._open):
+            raise BusyError(f"{len(self._open)} accounts are being changed on this node: try again later")
         self._last += 1
-        change = AccountChange(self._last, kind, username, secret, turn.boot_ms + OPEN_MS)
+        change = AccountChange(self._last, kind, username, secret, turn.boot_ms + OPEN_MS, source)
         self._open[change.id] = change
         turn.ask(TOKENS, TokenOpen(0, TTL_S), ChangeStep(change.id, ChangeStage.OPENING))
         return change.id

@@ -11,15 +11,17 @@ Invariant: each check is answered once. At most so many wait as are allowed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from hmac import compare_digest
 from typing import Final
 
 import attrs
 
 from distkv.core.accounts.changes import AccountChanges, ChangeEnded, ChangeKind
+from distkv.core.accounts.crowding import crowding
 from distkv.core.accounts.entries import AccountEntries
 from distkv.core.accounts.hash_queue import HashQueue
-from distkv.core.accounts.inquiries import Inquiries
+from distkv.core.accounts.inquiries import INQUIRIES_MAX, Inquiries
 from distkv.core.accounts.requests import Check, SecretChecked
 from distkv.core.accounts.right_secrets import RightSecrets
 from distkv.core.ground.alarms import earliest
@@ -30,12 +32,17 @@ from distkv.model.invariant import must
 from distkv.wire.account_entries import AccountEntry, SecretHash
 from distkv.wire.account_errors import NoMajorityError, WrongSecretError
 
+LOOKING_MAX: Final = INQUIRIES_MAX
+"""About so many names the token servers are asked, less one: so there is always room for one more."""
+
 
 @attrs.frozen
 class SecretHashed:
-    """The purpose of a hash that checks need: all who try this secret for this account wait for the same one."""
+    """The purpose of a hash that checks need: all who try this secret for this account from one host wait for the same
+    one."""
 
     digest: bytes
+    source: int = 0
 
 
 @attrs.define(eq=False)
@@ -44,6 +51,7 @@ class _OpenLogin:
     username: str
     secret: bytes = attrs.field(repr=False)
     until_ms: int
+    source: int
     entry: AccountEntry | None = None
     """Against which it is checked."""
     waits_for: SecretHashed = SecretHashed(b"")
@@ -79,16 +87,15 @@ class Logins:
 
     def asked(self, turn: ServiceTurn, id: int, check: Check) -> None:
         """Somebody logs in."""
-        if len(self._open) >= self._waiting_max:
-            self.counts[BusyError.code] += 1
-            turn.answer(id, BusyError(f"{self._waiting_max} logins wait on this node: try again later"))
-            return
-        login = self._open[id] = _OpenLogin(id, check.username, check.secret, turn.boot_ms + self._look_ms)
+        until_ms = turn.boot_ms + self._look_ms
+        login = self._open[id] = _OpenLogin(id, check.username, check.secret, until_ms, check.source)
         known = self._entries.known(check.username)
         if known is not None and known.sure:
             self._compare(turn, login, known)
         else:
             self._look(turn, login)
+        if len(self._open) > self._waiting_max:
+            self._crowd_out(turn, self._open)
 
     def withdrawn(self, turn: ServiceTurn, id: int) -> None:
         """Nobody waits for a check any more."""
@@ -159,13 +166,19 @@ class Logins:
     def _look(self, turn: ServiceTurn, login: _OpenLogin) -> None:
         """The token servers know whether there is such an account."""
         if login.username not in self._looking:
-            try:
-                inquiry = self._inquiries.begin(turn, login.username)
-            except BusyError as error:
-                self._answer(turn, login, error)
-                return
-            self._looking[login.username] = inquiry, set()
+            self._looking[login.username] = self._inquiries.begin(turn, login.username), set()
         self._looking[login.username][1].add(login.id)
+        while len(ids := self._looking_ids()) > self._waiting_max // 2 or len(self._looking) >= LOOKING_MAX:
+            self._crowd_out(turn, ids)
+
+    def _looking_ids(self) -> list[int]:
+        """Who waits for what the servers say, in the order in which they came."""
+        return sorted(id for _, ids in self._looking.values() for id in ids)
+
+    def _crowd_out(self, turn: ServiceTurn, ids: Iterable[int]) -> None:
+        """Too many wait: of the source that has most of these, the one that came last is refused."""
+        login = self._open[crowding({id: self._open[id].source for id in ids})]
+        self._answer(turn, login, BusyError(f"{self._waiting_max} logins wait on this node: try again later"))
 
     def _looked(self, turn: ServiceTurn, username: str) -> list[_OpenLogin]:
         """Who waited for what the servers say; the inquiry is over."""
@@ -184,10 +197,10 @@ class Logins:
             self._hash(turn, login, kept)
 
     def _hash(self, turn: ServiceTurn, login: _OpenLogin, kept: SecretHash) -> None:
-        purpose = SecretHashed(self._right.digest(kept, login.secret))
+        purpose = SecretHashed(self._right.digest(kept, login.secret), login.source)
         if purpose not in self._hashing:
             try:
-                self._queue.add(turn, login.username, purpose, login.secret, kept.salt, kept.cost)
+                self._queue.add(turn, login.source, login.username, purpose, login.secret, kept.salt, kept.cost)
             except BusyError as error:
                 self._answer(turn, login, error)
                 return
@@ -203,7 +216,7 @@ class Logins:
             return
         if login.username not in self._settling:
             try:
-                change = self._changes.begin(turn, ChangeKind.SETTLE, login.username)
+                change = self._changes.begin(turn, ChangeKind.SETTLE, login.username, source=login.source)
             except BusyError as error:
                 self._answer(turn, login, error)
                 return
@@ -220,7 +233,7 @@ class Logins:
         purpose = login.waits_for
         if purpose in self._hashing:
             self._hashing[purpose].discard(login.id)
-            if not self._hashing[purpose] and self._queue.drop(login.username, purpose):
+            if not self._hashing[purpose] and self._queue.drop(purpose):
                 del self._hashing[purpose]
         if login.username in self._settling:
             self._settling[login.username][1].discard(login.id)

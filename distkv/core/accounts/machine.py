@@ -17,7 +17,7 @@ import attrs
 
 from distkv.core.accounts.changes import AccountChanges, ChangeEnded, ChangeKind
 from distkv.core.accounts.entries import AccountEntries
-from distkv.core.accounts.hash_queue import HashQueue
+from distkv.core.accounts.hash_queue import HashQueue, busy
 from distkv.core.accounts.logins import Logins, SecretHashed
 from distkv.core.accounts.requests import ANONYMOUS, Check, Register, Registered, check_form
 from distkv.core.accounts.right_secrets import RightSecrets, drawn_bytes
@@ -50,6 +50,7 @@ class RegisteredHash:
     id: int
     username: str
     salt: bytes
+    source: int
 
 
 class AccountMachine:
@@ -116,11 +117,12 @@ class AccountMachine:
                 try:
                     self._take(turn, what, changes, logins)
                 except RequestError as error:
+                    self._hashing.pop(id, None)
                     self._answer(turn, id, error)
             case ServiceWithdrawn(id=id):
                 logins.withdrawn(turn, id)
                 if (hashing := self._hashing.pop(id, None)) is not None:
-                    self._queue.drop(hashing.username, hashing)
+                    self._queue.drop(hashing)
             case NodeAsked():
                 self._say(turn, what, entries)
             case Replied():
@@ -135,6 +137,7 @@ class AccountMachine:
                 pass  # time may have passed
             case _:
                 assert_never(what)
+        self._give_up(turn, logins)
         changes.pass_time(turn)
         logins.pass_time(turn)
         for ended in changes.take_ended():
@@ -152,9 +155,11 @@ class AccountMachine:
         if isinstance(request, Register):
             check_form(request.username, request.secret)
             self._check_free(request.username)
-            purpose = RegisteredHash(id, request.username, drawn_bytes(self._rng, SALT_BYTES))
-            self._queue.add(turn, purpose.username, purpose, request.secret, purpose.salt, self.settings.cost)
+            purpose = RegisteredHash(id, request.username, drawn_bytes(self._rng, SALT_BYTES), request.source)
             self._hashing[id] = purpose
+            self._queue.add(
+                turn, request.source, purpose.username, purpose, request.secret, purpose.salt, self.settings.cost
+            )
         elif isinstance(request, Check):
             check_form(request.username, request.secret)
             logins.asked(turn, id, request)
@@ -164,6 +169,14 @@ class AccountMachine:
             self._asked[changes.begin(turn, ChangeKind.REMOVE, request.name)] = id
         else:
             raise NotFoundError("this is no question about accounts")
+
+    def _give_up(self, turn: ServiceTurn, logins: Logins) -> None:
+        """Where too many hashes wait, those from where most come are refused."""
+        for purpose in self._queue.take_crowding():
+            if isinstance(purpose, SecretHashed):
+                logins.hashed(turn, purpose, busy())
+            elif isinstance(purpose, RegisteredHash) and self._hashing.pop(purpose.id, None) is not None:
+                self._answer(turn, purpose.id, busy())
 
     def _replied(self, turn: ServiceTurn, what: Replied, changes: AccountChanges, logins: Logins) -> None:
         purpose = what.purpose
@@ -200,7 +213,9 @@ class AccountMachine:
             return
         kept = SecretHash(reply, purpose.salt, self.settings.cost)
         try:
-            self._asked[changes.begin(turn, ChangeKind.REGISTER, purpose.username, kept)] = purpose.id
+            self._asked[changes.begin(
+                turn, ChangeKind.REGISTER, purpose.username, kept, purpose.source
+            )] = purpose.id
         except RequestError as error:
             self._answer(turn, purpose.id, error)
 

@@ -32,6 +32,8 @@ class Register(ServiceRequest):
     seq: int
     username: str
     secret: bytes = attrs.field(repr=False)
+    source: int = 0
+    """The number of the host from which it comes; 0: this one."""
 
 
 @attrs.frozen(slots=True)
@@ -42,6 +44,8 @@ class Check(ServiceRequest):
     seq: int
     username: str
     secret: bytes = attrs.field(repr=False)
+    source: int = 0
+    """The number of the host from which it comes; 0: this one."""
 
 
 @attrs.frozen(slots=True)

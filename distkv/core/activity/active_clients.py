@@ -25,6 +25,7 @@ PATIENCE_MS: Final = 5000
 """A client that is ahead of its new node waits so long until the node has what the client has."""
 ORIGINS_WAITING_MAX: Final = 300_000
 """A map of many origins takes room until its client is logged in."""
+SERVED_MAX: Final = 1000
 LACKING_MAX: Final = 16
 """Of one client that waits, so many origins are asked for at once."""
 MOVED_MS: Final = 60_000
@@ -92,6 +93,8 @@ class ActiveClients:
         self._origins: Final = origins
         self._all: Final = dict[int, ActiveClient]()
         self._waiting: Final = dict[int, _WaitingLogin]()
+        self._served: Final = dict[int, None]()
+        """From where somebody was let in since somebody waits; who was so last is the last."""
         self._origins_waiting = 0
         """In the maps of those that wait."""
         self.leaving = 0
@@ -145,12 +148,16 @@ class ActiveClients:
     def take_arrivals(self, now_ms: int, gather: Callable[[Login, int], int]) -> list[Arrival]:
         """Those who wait no longer. `gather` says when what somebody lacks can be gathered: now, or later."""
         found = list[Arrival]()
-        for id, waiting in list(self._waiting.items()):
+        for id, waiting in self._in_turn():
             if waiting.again_ms > now_ms:
                 continue
             if not waiting.look_on(self._origins.reached) or waiting.since_ms + PATIENCE_MS <= now_ms:
                 waiting.again_ms = gather(waiting.login, now_ms)
                 if waiting.again_ms <= now_ms:
+                    self._served.pop(waiting.login.source, None)
+                    self._served[waiting.login.source] = None
+                    if len(self._served) > SERVED_MAX:
+                        del self._served[next(iter(self._served))]
                     self._wait_no_more(id)
                     found.append(Arrival(id, waiting.login, waiting.mark))
         return found
@@ -188,6 +195,13 @@ class ActiveClients:
     def wake_ms(self) -> int | None:
         """When the first of those who wait has waited long enough, or is looked at again."""
         return min((one.again_ms or one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
+
+    def _in_turn(self) -> list[tuple[int, _WaitingLogin]]:
+        """Who waits: first those from hosts from which nobody was let in for longest, or nobody at all."""
+        if not self._waiting:
+            self._served.clear()
+        turns = {source: turn for turn, source in enumerate(self._served, 1)}
+        return sorted(self._waiting.items(), key=lambda one: turns.get(one[1].login.source, 0))
 
     def _wait_no_more(self, id: int) -> None:
         waiting = self._waiting.pop(id, None)

@@ -64,6 +64,8 @@ class Login(ServiceRequest):
     """Up to which number the client was told of each origin; empty: nothing yet. None: it does not resume."""
     client: str | None = None
     """What `LoggedIn.client` said, at whichever node it was last."""
+    source: int = 0
+    """The number of the host from which it comes; 0: this one."""
 
 
 @attrs.frozen

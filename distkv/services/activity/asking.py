@@ -25,11 +25,14 @@ from distkv.wire.services import ServiceRequest
 class TalkQuestions:
     """Those of one connection."""
 
-    def __init__(self, driver: Driver, talk: ActivityTalk, told: Callable[[list[TalkEffect]], object]) -> None:
-        """`told` hears what follows from an answer."""
+    def __init__(
+        self, driver: Driver, talk: ActivityTalk, told: Callable[[list[TalkEffect]], object], source: int
+    ) -> None:
+        """`told` hears what follows from an answer. `source`: from where the client comes, as a number."""
         self._driver: Final = driver
         self._talk: Final = talk
         self._told: Final = told
+        self._source: Final = source
         self._client = 0
         """The number of the login."""
         self._open: Final = set[int]()
@@ -38,11 +41,13 @@ class TalkQuestions:
         """Ask it; the answer may come before this returns."""
         match what:
             case Registering(username, secret):
-                self._ask(ACCOUNTS, Register(0, username, secret), lambda why: self._talk.registered(_error(why)))
+                register = Register(0, username, secret, self._source)
+                self._ask(ACCOUNTS, register, lambda why: self._talk.registered(_error(why)))
             case Checking(username, secret):
-                self._ask(ACCOUNTS, Check(0, username, secret), lambda why: self._talk.checked(_error(why)))
+                check = Check(0, username, secret, self._source)
+                self._ask(ACCOUNTS, check, lambda why: self._talk.checked(_error(why)))
             case Entering(username, resume, client):
-                self._client = self._ask(ACTIVITY, Login(0, username, resume, client), self._entered)
+                self._client = self._ask(ACTIVITY, Login(0, username, resume, client, self._source), self._entered)
             case Sending(activity):
                 request = SendActivity(0, self._client, activity)
                 self._ask(ACTIVITY, request, self._taken)

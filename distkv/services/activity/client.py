@@ -64,7 +64,7 @@ class ActivityClient:
         self._missed: Final = missed
         self._nursery: Final = nursery
         self._talk: Final = ActivityTalk()
-        self._questions: Final = TalkQuestions(driver, self._talk, self._follow)
+        self._questions: Final = TalkQuestions(driver, self._talk, self._follow, self.sender.origin)
         self._effects: Final = deque[TalkEffect]()
         self._is_at_work = False
         self._listening: Listening | None = None

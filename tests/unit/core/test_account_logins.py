@@ -5,7 +5,9 @@ Knows: machines of accounts with an ideal token service, where a test says what 
 
 from __future__ import annotations
 
+from distkv.core.accounts.changes import CHANGES_MAX
 from distkv.core.accounts.hash_queue import AT_ONCE, NAME_MAX
+from distkv.core.accounts.inquiries import INQUIRIES_MAX
 from distkv.core.accounts.requests import Check, Register, Registered, SecretChecked
 from distkv.core.ready import ServiceWithdrawn
 from distkv.wire.account_requests import AccountRemove
@@ -191,3 +193,66 @@ def test_no_secret_is_in_notes_or_in_what_is_shown() -> None:
     told = [net[A].machine.statistics(), net[A].notes, net[A].answers, Register(0, "ann", b"very-secret"),
             Check(0, "ann", b"other-secret")]  # fmt: skip
     assert "-secret" not in repr(told)
+
+
+def test_wrong_secrets_from_one_host_do_not_keep_out_the_owner_of_the_name() -> None:
+    """ACCOUNT-13."""
+    net = AccountNet()
+    net.result(A, ONE)
+    for count in range(NAME_MAX + AT_ONCE):
+        net[A].ask(Check(0, "ann", b"no %d" % count, source=7))
+    number = net[A].ask(Check(0, "ann", b"one", source=8))
+    for _ in range(AT_ONCE + 2):
+        net.come(next(net.those("work")))
+    assert shown(net[A].answers[number]) is SecretChecked
+
+
+def test_host_from_which_most_logins_come_gives_up_a_place() -> None:
+    """ACCOUNT-14."""
+    net = AccountNet(checks_max=5)
+    net.result(A, ONE)
+    crowd = [net[A].ask(Check(0, "ann", b"no %d" % count, source=7)) for count in range(5)]
+    number = net[A].ask(Check(0, "ann", b"one", source=8))
+    assert [shown(net[A].answers[one]) for one in crowd if one in net[A].answers] == ["busy"]
+    net.run()
+    assert shown(net[A].answers[number]) is SecretChecked
+
+
+def test_secret_that_was_right_logs_in_while_all_places_are_taken() -> None:
+    net = AccountNet(checks_max=5)
+    net.result(A, ONE)
+    net.result(A, RIGHT)
+    for count in range(5):
+        net[A].ask(Check(0, "ann", b"no %d" % count))
+    number = net[A].ask(RIGHT)
+    assert shown(net[A].answers[number]) is SecretChecked
+
+
+def test_names_that_are_not_known_here_leave_places_for_those_that_are() -> None:
+    """ACCOUNT-14."""
+    net = AccountNet(checks_max=10)
+    net.result(A, ONE)
+    unknown = [net[A].ask(Check(0, f"nobody {count}", b"one")) for count in range(20)]
+    number = net[A].ask(RIGHT)
+    assert sum(one not in net[A].answers for one in unknown) == 5
+    net.come(next(net.those("work")))
+    assert shown(net[A].answers[number]) is SecretChecked
+
+
+def test_unknown_names_from_one_host_leave_room_for_one_from_another() -> None:
+    net = AccountNet()
+    for count in range(INQUIRIES_MAX * 2):
+        net[A].ask(Check(0, f"nobody {count}", b"one", source=7))
+    number = net[A].ask(Check(0, "somebody", b"one", source=8))
+    net[A].machine.check()
+    net.run(3_000)
+    assert shown(net[A].answers[number]) == "wrong_secret"
+
+
+def test_registrations_from_one_host_leave_room_for_others() -> None:
+    net = AccountNet()
+    numbers = [net[A].ask(Register(0, f"user {count}", b"one", source=7)) for count in range(CHANGES_MAX)]
+    while some := [*net.those("work")]:
+        net.come(some[0])
+    assert sum(one in net[A].answers for one in numbers) == CHANGES_MAX // 2
+    assert net.result(A, Register(0, "bob", b"one", source=8)) is Registered

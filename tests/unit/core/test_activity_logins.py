@@ -140,6 +140,17 @@ def test_logins_that_lack_much_come_one_after_the_other_and_others_do_not_wait()
     assert len(node.missed(second)) == count
 
 
+def test_logins_that_lack_much_wait_for_one_of_each_other_host() -> None:
+    node = OneNode(B).ready()
+    count = LITTLE + 1
+    for number in range(1, count + 1):
+        node.says(B, number, "x")
+    many = [node.login({origin_of(B): 0}, source=7) for _ in range(5)]
+    late = node.login({origin_of(B): 0}, source=8)
+    node.pass_ms(count * 1000 // EACH_S)
+    assert ([node.is_logged_in(one) for one in many], node.is_logged_in(late)) == ([True, *[False] * 4], True)
+
+
 class CountingOrigins(Origins):
     """Counts how often it is asked."""
 
