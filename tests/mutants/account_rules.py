@@ -94,8 +94,8 @@ ACCOUNT_RULES = (
         "account-unknown-here-is-wrong",
         "a name that is not here is asked of the token servers",
         "core/accounts/logins.py",
-        "        else:\n            self._look(turn, login)\n\n    def withdrawn",
-        "        else:\n            self._answer(turn, login, _wrong())\n\n    def withdrawn",
+        "        else:\n            self._look(turn, login)\n        if len",
+        "        else:\n            self._answer(turn, login, _wrong())\n        if len",
         LOGINS,
     ),
     broken(

@@ -21,8 +21,8 @@ class AccountLimits:
     accounts: int = attrs.field(default=100_000, validator=above_zero)
     """How many names may be registered; a further one is refused with `too_large`. Those that are free again count."""
     account_checks: int = attrs.field(default=1_000, validator=above_zero)
-    """How many registrations and logins may wait on a node; of more, one of the host from which most come is refused with
-    `busy`."""
+    """How many registrations and logins may wait on a node; of more, one is refused with `busy`, from the host from
+    which most come."""
 
 
 SECTIONS: Final = ((AccountLimits, "limits"),)
