@@ -39,8 +39,10 @@ INTERVAL_MS_MAX: Final = 3_600_000
 TABLE_MAX: Final = 2**64 - 1
 DATAGRAM_BYTES_MAX: Final = 1232
 """The least that IPv6 lets through whole (1,280), without the headers of IP and UDP."""
-BODY_BYTES_MAX: Final = 980
+BODY_BYTES_MAX: Final = 960
 """Of a user message, so that whoever hears it can pass it on, with the longest names and sealed."""
+MESSAGE_BYTES_MAX: Final = BODY_BYTES_MAX + 91
+"""Of all of a user message."""
 PAYLOAD_AROUND_BYTES: Final = 34
 """So much a full payload has at most besides its rumours, messages, changes of keys and samples."""
 
