@@ -23,8 +23,8 @@ MEMBERS_MAX: Final = 4096
 """Of more nodes than this nothing is believed."""
 ABSENT_KEPT_MS: Final = 24 * 3_600_000
 """So long a member that is gone is remembered; a registered one for ever."""
-LINK_FRESH_MS: Final = 1000
-"""So long after something came on a link its node is not suspected."""
+LINK_FRESH_MS: Final = 2500
+"""So long after something came on a link its node is not suspected. An idle link says something each second."""
 
 
 @attrs.frozen(slots=True)

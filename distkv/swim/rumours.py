@@ -27,7 +27,7 @@ def tellings(size: int) -> int:
 
 
 @attrs.frozen(slots=True)
-class _Waiting:
+class _ToTell:
     rumour: Rumour
     bytes: int
 
@@ -36,7 +36,7 @@ class RumourQueue:
     """The rumours that one node has still to tell."""
 
     def __init__(self) -> None:
-        self._levels = list[dict[str, _Waiting]]()
+        self._levels = list[dict[str, _ToTell]]()
         """By how often each was told."""
         self._told = dict[str, int]()
 
@@ -47,7 +47,7 @@ class RumourQueue:
         """Instead of what was to be told about that node."""
         name = rumour.id.node
         self.remove(name)
-        self._place(name, _Waiting(rumour, rumour_bytes(rumour)), 0)
+        self._place(name, _ToTell(rumour, rumour_bytes(rumour)), 0)
 
     def remove(self, name: str) -> None:
         told = self._told.pop(name, None)
@@ -57,7 +57,7 @@ class RumourQueue:
     def take(self, room: int, size: int) -> list[Rumour]:
         """What goes into a datagram with so much room; it counts as told, in a fleet of this size."""
         limit = tellings(size)
-        taken, skips = list[tuple[str, _Waiting, int]](), 0
+        taken, skips = list[tuple[str, _ToTell, int]](), 0
         for name, queued, told in self._in_order():
             if queued.bytes <= room:
                 taken.append((name, queued, told))
@@ -77,12 +77,12 @@ class RumourQueue:
         must(found == self._told, "each rumour is where its count says")
         must(sum(map(len, self._levels)) == len(self._told), "there is one rumour about a node")
 
-    def _in_order(self) -> Iterator[tuple[str, _Waiting, int]]:
+    def _in_order(self) -> Iterator[tuple[str, _ToTell, int]]:
         for told, level in enumerate(self._levels):
             for name, queued in level.items():
                 yield name, queued, told
 
-    def _place(self, name: str, queued: _Waiting, told: int) -> None:
+    def _place(self, name: str, queued: _ToTell, told: int) -> None:
         while len(self._levels) <= told:
             self._levels.append({})
         self._levels[told][name] = queued

@@ -1,0 +1,106 @@
+"""What a node makes of what others say about nodes (docs: swim, 'Words').
+
+Knows: which word replaces which belief, which one is answered, and what of it is said on.  Does not know how words
+travel.
+
+Invariant: nothing is said on that this node did not believe. Whoever says something old is told the newer. That others
+believe somebody dead makes nobody dead before he had time to speak up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from distkv.swim.members import Belief, MemberEntry, joined
+from distkv.swim.namesakes import Namesakes
+from distkv.swim.node import SwimNode
+from distkv.swim.turn import SwimTurn
+from distkv.wire.swim_records import MemberState, NodeId, Rumour
+
+
+class Hearsay:
+    """What is heard."""
+
+    def __init__(self, node: SwimNode, namesakes: Namesakes) -> None:
+        self._node = node
+        self._namesakes = namesakes
+
+    def speaks(self, speaker: NodeId, turn: SwimTurn) -> None:
+        """Something came from this node, which thereby says that it lives at this generation."""
+        entry = self._node.table.entries.get(speaker.node)
+        if entry is not None and entry.state is not MemberState.ALIVE and entry.generation >= speaker.generation:
+            self._node.answer(entry, turn)
+
+    def hear(self, rumours: Iterable[Rumour], turn: SwimTurn) -> None:
+        for rumour in rumours:
+            if rumour.id.node == self._node.own.node:
+                self._namesakes.hear(rumour, turn)
+            else:
+                self._of_another(rumour, turn)
+
+    def hear_sample(self, sample: Iterable[Rumour], by: str, turn: SwimTurn) -> None:
+        """A page of a member's table: whom it holds for dead, and this node does not, is suspected."""
+        for rumour in sample:
+            entry = self._node.table.entries.get(rumour.id.node)
+            is_doubt = rumour.state is MemberState.DEAD and entry is not None and entry.is_live
+            doubted = attrs.evolve(rumour, state=MemberState.SUSPECT, by=by) if is_doubt else rumour
+            self.hear([doubted], turn)
+
+    def _of_another(self, rumour: Rumour, turn: SwimTurn) -> None:
+        node = self._node
+        entry = node.table.entries.get(rumour.id.node)
+        if entry is None:
+            self._of_unknown(rumour, turn)
+            return
+        if rumour.id.generation < entry.generation:
+            node.answer(entry, turn)
+            return
+        mine = entry.belief
+        theirs = Belief(rumour.id.generation, rumour.state, rumour.record or entry.record)
+        after = joined(mine, theirs)
+        if after != mine:
+            self._believe(entry, after, rumour, turn)
+        if entry.state is MemberState.SUSPECT and rumour.state is MemberState.SUSPECT and rumour.by:
+            self._suspect(entry, rumour.by, turn)
+
+    def _believe(self, entry: MemberEntry, after: Belief, rumour: Rumour, turn: SwimTurn) -> None:
+        node = self._node
+        is_new = (after.generation, after.state) != (entry.generation, entry.state)
+        if is_new and after.state is MemberState.SUSPECT:
+            node.believe(attrs.evolve(after, state=MemberState.ALIVE), turn)
+            self._suspect(entry, rumour.by or rumour.id.node, turn)
+            return
+        node.believe(after, turn)
+        if is_new:
+            node.queue.add(entry.as_rumour())
+
+    def _of_unknown(self, rumour: Rumour, turn: SwimTurn) -> None:
+        node = self._node
+        if rumour.record is None or node.table.is_full or node.is_former(rumour.record.start):
+            return
+        state = MemberState.ALIVE if rumour.state is MemberState.SUSPECT else rumour.state
+        entry = node.believe(Belief(rumour.id.generation, state, rumour.record), turn)
+        if rumour.state is MemberState.SUSPECT:
+            self._suspect(entry, rumour.by or rumour.id.node, turn)
+        elif rumour.state is MemberState.ALIVE:
+            node.queue.add(entry.as_rumour())
+
+    def _suspect(self, entry: MemberEntry, by: str, turn: SwimTurn) -> None:
+        name = entry.record.node
+        is_first = not self._node.suspicions.has(name, entry.generation)
+        self._node.suspect(entry, by, turn)
+        if is_first:
+            turn.suspected.append(name)
+
+    def ripen(self, turn: SwimTurn) -> None:
+        """Whoever had time enough to speak up is dead, unless something comes from it on a link."""
+        node = self._node
+        for name, generation in node.suspicions.ripe(turn.now_ms):
+            entry = node.table.entries[name]
+            if entry.has_fresh_link(turn.now_ms):
+                node.suspicions.put_off(name, generation, node.own.node, turn.now_ms + node.settings.interval_ms)
+            else:
+                node.believe(attrs.evolve(entry.belief, state=MemberState.DEAD), turn)
+                node.queue.add(entry.as_rumour())
