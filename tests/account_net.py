@@ -39,7 +39,7 @@ from distkv.wire.token_errors import NoQuorumError, NotHeldError, SessionExpired
 from distkv.wire.token_replies import ServersAgreed, SessionClosed, SessionOpened, TokenDone, TokenGranted
 from distkv.wire.token_replies import TokenServersShown as Shown
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenOpen, TokenRelease, TokenServers
-from tests.service_steps import LIFE, WALL, KnownEntries, ground_of
+from tests.service_steps import LIFE, WALL, KnownEntries, KnownNodes, ground_of
 
 A, B, C, D = (NodeName(name) for name in "abcd")
 THREE: Final = (A, B, C)
@@ -154,7 +154,9 @@ class AccountNode:
         self.withdrawn = set[object]()
         self.machine = AccountMachine(self.net.settings, random.Random(f"{self.name} {self.starts}"))
         turn = ServiceTurn(ACCOUNTS, self.net.now_ms, WALL)
-        self.machine.begin(turn, ground_of(self.name, LIFE, WALL, {}, self.entries))
+        others = frozenset(self.net.names) - {self.name}
+        ground = ground_of(self.name, LIFE, WALL, {}, self.entries)
+        self.machine.begin(turn, attrs.evolve(ground, nodes=KnownNodes(others | {self.name}, others)))
         self.carry_out(turn.effects)
 
     def ask(self, request: ServiceQuestion) -> int:
@@ -271,7 +273,8 @@ class AccountNet:
         self.calls = dict[tuple[NodeName, CallKey], Callable[[bytes], None]]()
         self.answered: Callable[[AccountNode, int, ServiceResult], None] = lambda *_: None
         self.nodes = dict[NodeName, AccountNode]()
-        for name in names or THREE:
+        self.names: Final = names or THREE
+        for name in self.names:
             self.nodes[name] = AccountNode(self, name)
 
     def __getitem__(self, name: NodeName) -> AccountNode:

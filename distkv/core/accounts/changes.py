@@ -20,6 +20,7 @@ from distkv.core.accounts.entries import AccountEntries
 from distkv.core.accounts.inquiries import TOKENS, Inquiries
 from distkv.core.accounts.opinions import Fate, Opinions
 from distkv.core.ground.alarms import earliest
+from distkv.core.ground.machine import NetworkNodes
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.errors import (
@@ -108,8 +109,9 @@ class AccountChange:
 class AccountChanges:
     """Those of one node."""
 
-    def __init__(self, entries: AccountEntries, patience_ms: int) -> None:
+    def __init__(self, entries: AccountEntries, nodes: NetworkNodes, patience_ms: int) -> None:
         self._entries: Final = entries
+        self._nodes: Final = nodes
         self._patience_ms: Final = patience_ms
         self._inquiries: Final = Inquiries("changes")
         self._open: Final = dict[int, AccountChange]()
@@ -193,7 +195,8 @@ class AccountChanges:
             change.inquiry = None
         change.stage = stage
         try:
-            change.inquiry = self._inquiries.begin(turn, change.username)
+            is_first = stage is ChangeStage.LEARNING and change.kind is ChangeKind.REGISTER
+            change.inquiry = self._inquiries.begin(turn, change.username, self._nodes.alive if is_first else ())
         except BusyError as error:
             self._fail(turn, change, error)
 
@@ -203,7 +206,7 @@ class AccountChanges:
         known = self._inquiries.of(change.inquiry)
         if known.error is not None:
             self._fail(turn, change, _refusal(known.error))
-        elif known.opinions is not None and change.stage is ChangeStage.LEARNING:
+        elif known.opinions is not None and change.stage is ChangeStage.LEARNING and not known.others:
             self._decide(turn, change, known.opinions)
         elif known.opinions is not None and change.stage is ChangeStage.SPREADING:
             self._spread(turn, change, known.opinions)

@@ -3,6 +3,7 @@
 Knows: which servers are asked for which name, and when again.  Does not know what follows from the answers.
 
 First the tokens of this node say who serves; then the accounts of each of these say what they have on their disks.
+Other nodes may be asked once beside them.
 
 Invariant: an inquiry asks until it is ended, each server one question at a time; there are at most `INQUIRIES_MAX`.
 """
@@ -10,6 +11,7 @@ Invariant: an inquiry asks until it is ended, each server one question at a time
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -31,6 +33,9 @@ FIRST_MS: Final = 20
 """So long after its answer a server is asked again the first time; then twice as long each time."""
 LONGEST_MS: Final = 500
 PATIENCE_MS: Final = 10_000
+OTHERS_MAX: Final = 256
+OTHERS_MS: Final = 1000
+"""So long the answers of nodes that are no servers are waited for."""
 
 
 @attrs.frozen
@@ -65,6 +70,8 @@ class NameInquiry:
     again: frozenset[NodeName] = frozenset()
     asked: set[NodeName] = attrs.field(factory=set)
     """Who has not answered yet."""
+    others: set[NodeName] = attrs.field(factory=set)
+    """The same of nodes that are no servers."""
 
 
 class Inquiries:
@@ -75,8 +82,8 @@ class Inquiries:
         self._open: Final = dict[int, NameInquiry]()
         self._last = 0
 
-    def begin(self, turn: ServiceTurn, username: str) -> int:
-        """Ask; returns the number of the inquiry.
+    def begin(self, turn: ServiceTurn, username: str, others: Iterable[NodeName] = ()) -> int:
+        """Ask the servers, and some of the others; returns the number of the inquiry.
 
         Raises:
             BusyError: too many are under way.
@@ -84,7 +91,7 @@ class Inquiries:
         if len(self._open) >= INQUIRIES_MAX:
             raise BusyError(f"the token servers are asked about {INQUIRIES_MAX} names already: try again later")
         self._last += 1
-        self._open[self._last] = NameInquiry(username)
+        self._open[self._last] = NameInquiry(username, others=set(islice(sorted(others), OTHERS_MAX)))
         turn.ask(TOKENS, TokenServers(0), ServersWanted(self._owner, self._last))
         return self._last
 
@@ -93,7 +100,7 @@ class Inquiries:
         found = self._open.pop(id)
         if found.opinions is None:
             turn.withdraw(ServersWanted(self._owner, id))
-        for node in found.asked:
+        for node in found.asked | found.others:
             turn.withdraw(OpinionWanted(self._owner, id, node))
 
     def of(self, id: int) -> NameInquiry:
@@ -140,26 +147,34 @@ class Inquiries:
             agreed = reply.agreed
             found.opinions = Opinions((agreed.list or tuple(reply.servers), agreed.next))
             self._ask(turn, id, found.opinions.servers)
+            found.others -= found.opinions.servers
+            for node in sorted(found.others):
+                self._ask_one(turn, id, node, OTHERS_MS)
         elif isinstance(reply, DistkvError):
             found.error = reply
 
     def _take_opinion(self, turn: ServiceTurn, id: int, node: NodeName, reply: object) -> None:
         found = self._open[id]
+        is_server = node in found.asked
         found.asked.discard(node)
+        found.others.discard(node)
         try:
             answer = ANSWERS.read(reply if isinstance(reply, bytes) else b"")
         except DecodeError:  # it said nothing, or nonsense
-            self._ask(turn, id, {node})
+            if is_server:
+                self._ask(turn, id, {node})
         else:
             if found.opinions is not None:
                 found.opinions.take(node, answer.entry)
 
     def _ask(self, turn: ServiceTurn, id: int, nodes: Iterable[NodeName]) -> None:
-        found = self._open[id]
-        body = pack(AccountQuestion(found.username))
         for node in sorted(nodes):
-            found.asked.add(node)
-            turn.ask_node(node, body, OpinionWanted(self._owner, id, node), patience_ms=PATIENCE_MS)
+            self._open[id].asked.add(node)
+            self._ask_one(turn, id, node, PATIENCE_MS)
+
+    def _ask_one(self, turn: ServiceTurn, id: int, node: NodeName, patience_ms: int) -> None:
+        body = pack(AccountQuestion(self._open[id].username))
+        turn.ask_node(node, body, OpinionWanted(self._owner, id, node), patience_ms=patience_ms)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

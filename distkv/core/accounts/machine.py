@@ -100,7 +100,7 @@ class AccountMachine:
         settings = self.settings
         self._entries = AccountEntries(ground.entries)
         self._queue = HashQueue(settings.checks_max)
-        self._changes = AccountChanges(self._entries, settings.patience_ms)
+        self._changes = AccountChanges(self._entries, ground.nodes, settings.patience_ms)
         right = RightSecrets(self._rng)
         self._logins = Logins(
             self._entries, self._changes, self._queue, right, settings.checks_max, settings.look_ms

@@ -37,6 +37,8 @@ class Opinions:
         """`lists`: that in force, and during a change of servers the next one."""
         self._lists: Final = [frozenset(list) for list in lists if list]
         self.answers: Final = dict[NodeName, AccountEntry | None]()
+        self.others: Final = dict[NodeName, AccountEntry | None]()
+        """What other nodes have: it does not count, but may be what the servers have not heard of yet."""
 
     @property
     def servers(self) -> frozenset[NodeName]:
@@ -44,9 +46,8 @@ class Opinions:
         return frozenset().union(*self._lists)
 
     def take(self, node: NodeName, entry: AccountEntry | None) -> None:
-        """A server answers."""
-        if node in self.servers:
-            self.answers[node] = entry
+        """A server answers, or another node."""
+        (self.answers if node in self.servers else self.others)[node] = entry
 
     @property
     def is_majority(self) -> bool:
@@ -55,7 +56,7 @@ class Opinions:
 
     def best(self, own: AccountEntry | None) -> AccountEntry | None:
         """The entry that counts, of all that answered and this node."""
-        found = [entry for entry in (*self.answers.values(), own) if entry is not None]
+        found = [entry for entry in (*self.answers.values(), *self.others.values(), own) if entry is not None]
         return max(found, key=lambda entry: entry.rank, default=None)
 
     def fate(self, secret: SecretHash) -> Fate:

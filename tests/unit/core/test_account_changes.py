@@ -10,12 +10,14 @@ import pytest
 from distkv.core.accounts.requests import Check, Register, Registered, SecretChecked
 from distkv.core.ready import ServiceWithdrawn
 from distkv.errors import BadValueError
+from distkv.model.event import NodeName
 from distkv.model.fence import TOKEN_BYTES_MAX
 from distkv.wire.account_entries import token_of
 from distkv.wire.account_requests import AccountList, AccountRemove, AccountRemoved, AccountsListed
 from distkv.wire.token_requests import TokenAcquire, TokenRelease
 from tests.account_net import A, AccountNet, B, C, D, OnItsWay, shown
 
+E = NodeName("e")
 ONE, TWO = Register(0, "ann", b"one"), Register(0, "ann", b"two")
 
 
@@ -129,6 +131,32 @@ def test_both_lists_count_while_token_servers_change() -> None:
         net.come(event)
     net.run(2_000, but=lambda one: is_held(one) and one.to == D)
     assert shown(net[A].answers[number]) is Registered
+
+
+def _late(one: OnItsWay) -> bool:
+    return one.kind == "event" and one.to in (C, D, E)
+
+
+def test_name_that_new_token_servers_have_not_heard_of_is_taken() -> None:
+    net = AccountNet(A, B, C, D, E, servers=(A,))
+    net[A].ask(ONE)
+    net.run(5_000, but=_late)
+    net.tokens.servers = (C, D, E)
+    number = net[C].ask(TWO)
+    net.run(5_000, but=_late)
+    assert shown(net[C].answers[number]) == "name_taken"
+
+
+def test_nodes_that_say_nothing_are_waited_for_a_moment() -> None:
+    net = AccountNet(A, B, C, D, E, servers=(C, D, E))
+    number = net[C].ask(TWO)
+    net.run(0, but=lambda one: one.kind == "ask" and one.to in (A, B))
+    assert number not in net[C].answers
+    for one in [*net.those("ask", to=A), *net.those("ask", to=B)]:
+        net.on_its_way.remove(one)
+        one.lose()
+    net.run(5_000)
+    assert shown(net[C].answers[number]) is Registered
 
 
 def test_removed_account_lets_nobody_in_and_its_name_can_be_registered() -> None:
