@@ -44,6 +44,7 @@ from distkv.wire.activity_bodies import (
     HoleAsked,
     KeptActivity,
     OriginsKnown,
+    SaidActivity,
     SenderMark,
     WindowAsked,
     WindowPage,
@@ -154,8 +155,10 @@ class OneNode:
         start: str = START,
     ) -> None:
         """Another node says an activity to all."""
-        body = pack(ActivitySaid(start, number, text.encode(), who, after, confirm))
-        self.step(Heard(Origin(node, 1), number, body))
+        self.hears_word(node, ActivitySaid(start, number, (SaidActivity(text.encode(), who, after),), confirm))
+
+    def hears_word(self, node: NodeName, word: ActivitySaid) -> None:
+        self.step(Heard(Origin(node, 1), word.number, pack(word)))
 
     def tells_word(self, node: NodeName, word: ActivitySaid | ActivityConfirmed | OriginsKnown) -> None:
         self.step(NodeTold(node, LIFE, ACTIVITY, pack(word)))
@@ -216,6 +219,11 @@ class OneNode:
 
     def is_taken(self, id: int) -> bool:
         return any(isinstance(one, Taken) for one in self.answers.get(id, []))
+
+    @property
+    def said(self) -> list[SaidActivity]:
+        """What it said to all."""
+        return [item for frame in self.frames for item in frame.items]
 
     def statistic(self, name: str) -> object:
         return self.machine.statistics()[name]

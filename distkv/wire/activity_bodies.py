@@ -25,6 +25,8 @@ SENDER_BYTES: Final = 16
 EPOCH_MAX: Final = 2**31 - 1
 NAMED_MAX: Final = 16
 """So many nodes at the most are named to confirm an activity."""
+SAID_MAX: Final = 256
+"""So many activities at the most are said in one go."""
 PAGE_BYTES: Final = 192 << 10
 """A page of activities ends with the one that reaches this."""
 PAGE_MAX: Final = 4096
@@ -45,17 +47,24 @@ class SenderMark(Declared, array_like=True, frozen=True):
     epoch: Annotated[int, Bounds(ge=1, le=EPOCH_MAX)]
 
 
-class ActivitySaid(Declared, array_like=True, tag=1):
-    """An activity of the node that says it: as a frame to all, or to one node."""
+class SaidActivity(Declared, array_like=True, frozen=True):
+    """One of the activities of a word."""
 
-    start: Start
-    number: ActivityNumber
     activity: ActivityBytes
     sender: SenderMark | None = None
     after: OriginNumbers | None = None
     """It comes after these of other origins: the first one that its sender sent there."""
+
+
+class ActivitySaid(Declared, array_like=True, tag=1):
+    """Activities of the node that says them: as a frame to all, or to one node."""
+
+    start: Start
+    number: ActivityNumber
+    """Of the first one; the others have the next numbers."""
+    items: Annotated[tuple[SaidActivity, ...], Bounds(min_length=1, max_length=SAID_MAX)]
     confirm: Annotated[tuple[Node, ...], Bounds(max_length=NAMED_MAX)] = ()
-    """These nodes say that they have it."""
+    """These nodes say which of them they have."""
 
 
 class ActivityConfirmed(Declared, array_like=True, tag=2):

@@ -110,7 +110,7 @@ class Delivery:
             after = {origin: number for origin, number in reached.items() if origin != self.origin} or None
         number = self.own.last + 1
         self.senders.sent(sender)
-        self.own.say(turn, KeptActivity(self.origin, number, activity, sender, after), client)
+        self.own.add(KeptActivity(self.origin, number, activity, sender, after), client, turn.boot_ms)
         self.origins.sent_own(number, turn.boot_ms)
 
     def heard(self, turn: ServiceTurn, node: NodeName, body: bytes, *, is_frame: bool) -> None:
@@ -173,6 +173,7 @@ class Delivery:
         self._catching.look(turn)
         self._knowledge.look(turn)
         self.own.look(turn)
+        self.own.speak(turn)
         if not self._catching.is_over:
             return
         self._give_ready(turn)
@@ -214,11 +215,14 @@ class Delivery:
     # -- inside
 
     def _said(self, turn: ServiceTurn, node: NodeName, said: ActivitySaid, *, is_frame: bool) -> None:
-        activity = KeptActivity(f"{node}.{said.start}", said.number, said.activity, said.sender, said.after)
-        is_here = self._take(activity, turn.boot_ms)
-        if is_here and self._me in said.confirm:
-            turn.tell(node, pack(ActivityConfirmed(said.start, (said.number,))), waits=False)
-        if is_here and not is_frame:
+        here = list[int]()
+        for number, item in enumerate(said.items, said.number):
+            activity = KeptActivity(f"{node}.{said.start}", number, item.activity, item.sender, item.after)
+            if self._take(activity, turn.boot_ms):
+                here.append(number)
+        if here and self._me in said.confirm:
+            turn.tell(node, pack(ActivityConfirmed(said.start, tuple(here))), waits=False)
+        if here and not is_frame:
             self._knowledge.tell_now(turn)
 
     def _take(self, activity: KeptActivity, now_ms: int) -> bool:
@@ -235,6 +239,7 @@ class Delivery:
             while (echo := self.own.take_echo()) is not None:
                 self.origins.advance_own(echo.number, turn.boot_ms)
                 self._give(turn, echo)
+            self.own.speak(turn)
             for activity in self.origins.take_ready(turn.boot_ms):
                 self._give(turn, activity)
             if self.kept.place == count:

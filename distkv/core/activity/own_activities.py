@@ -1,6 +1,10 @@
 """The activities of this node's own clients, until they are echoed.
 
-Knows: who has confirmed each, who is named to do so, and when others are.  Does not know who hears the echo.
+Knows: what was not said yet, who has confirmed each, who is named to do so, and when others are.  Does not know who
+hears the echo.
+
+What a frame costs each node hardly depends on how many activities are in it. So while some are under way those that
+come meanwhile wait, and leave together.
 
 Invariant: they are echoed in the order of their numbers, each when as many other nodes as there must be have it. (One
 that is confirmed only by its neighbour is lost when both die.)
@@ -9,7 +13,8 @@ that is confirmed only by its neighbour is lost when both die.)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -19,10 +24,14 @@ from distkv.core.activity.other_listeners import OtherListeners
 from distkv.core.ground.turn import ServiceTurn
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
-from distkv.wire.activity_bodies import NAMED_MAX, ActivitySaid, KeptActivity
-from distkv.wire.declared import pack
+from distkv.wire.activity_bodies import NAMED_MAX, SAID_MAX, ActivitySaid, KeptActivity, SaidActivity
+from distkv.wire.declared import evolve, pack
 from distkv.wire.edges import FRAME_BYTES_MAX
 
+GATHER_MS: Final = 2
+"""So long an activity waits for others, and for the echo of all that was said before."""
+SAID_BYTES: Final = 64 << 10
+"""About so much goes into one frame."""
 SILENT_MS: Final = 500
 """After this time without enough confirmations other nodes are told an activity, and named."""
 AGAIN_BYTES: Final = 256 << 10
@@ -36,7 +45,7 @@ class _Unechoed:
     activity: KeptActivity
     client: int
     asked_ms: int
-    named: tuple[NodeName, ...]
+    named: tuple[NodeName, ...] = ()
     confirmed: set[NodeName] = attrs.field(factory=set)
 
 
@@ -54,20 +63,37 @@ class OwnActivities:
         """The number of the last one."""
         self.named_again = 0
         """How often other nodes were named, because the first ones were silent."""
+        self._unsaid = 0
+        """So many of the last ones are not said yet."""
+        self._speak_ms: int | None = None
+        """When they are said at the latest."""
         self._due_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._unechoed)
 
-    def say(self, turn: ServiceTurn, activity: KeptActivity, client: int) -> None:
-        """Say the next one to all."""
+    def add(self, activity: KeptActivity, client: int, now_ms: int) -> None:
+        """The next one, which is to be said."""
         self.last = activity.number
-        named = self._others.nodes[: self._copies]
-        turn.tell_all(self._frame(activity, named))
-        self._unechoed.append(_Unechoed(activity, client, turn.boot_ms, named))
+        self._unechoed.append(_Unechoed(activity, client, now_ms))
         self.size += size_of(activity)
+        self._unsaid += 1
+        if self._speak_ms is None:
+            self._speak_ms = now_ms + GATHER_MS
         if self._due_ms is None:
-            self._due_ms = turn.boot_ms + SILENT_MS
+            self._due_ms = now_ms + SILENT_MS
+
+    def speak(self, turn: ServiceTurn) -> None:
+        """Say to all what is not said yet, if nothing is under way, or some of it has waited for long enough."""
+        said = len(self._unechoed) - self._unsaid
+        if self._speak_ms is None or (said and turn.boot_ms < self._speak_ms):
+            return
+        named = self._others.nodes[: self._copies]
+        for part in _parts(islice(self._unechoed, said, None)):
+            for one in part:
+                one.named = named
+            turn.tell_all(self._frame(part, named))
+        self._unsaid, self._speak_ms = 0, None
 
     def confirmed(self, node: NodeName, start: str, numbers: Collection[int]) -> None:
         """A node says that it has these."""
@@ -79,7 +105,7 @@ class OwnActivities:
 
     def take_echo(self) -> KeptActivity | None:
         """The next one, if enough others have it."""
-        if not self._unechoed:
+        if len(self._unechoed) == self._unsaid:
             return None
         others = self._others.places
         first = self._unechoed[0]
@@ -98,8 +124,9 @@ class OwnActivities:
         return any(one.client == client for one in self._unechoed)
 
     def wake_ms(self) -> int | None:
-        """When others are to be named."""
-        return self._due_ms
+        """When something is to be said, or others are to be named."""
+        due = [ms for ms in (self._speak_ms, self._due_ms) if ms is not None]
+        return min(due, default=None)
 
     def look(self, turn: ServiceTurn) -> None:
         """Name others where those that were named are silent."""
@@ -119,7 +146,7 @@ class OwnActivities:
                 named = silent[: min(lacking, NAMED_MAX)]
                 one.named = (*[node for node in one.named if node not in named], *named)
                 self.named_again += 1
-                body = self._frame(one.activity, named)
+                body = self._frame([one], named)
                 left -= len(body)
                 for node in named:
                     turn.tell(node, body, waits=False)
@@ -128,20 +155,34 @@ class OwnActivities:
 
     # -- inside
 
-    def _frame(self, activity: KeptActivity, named: Collection[NodeName]) -> bytes:
-        """`after` is shortened where there is no room for all of it."""
-        after, confirm = activity.after, tuple(named)
+    def _frame(self, part: Sequence[_Unechoed], named: Collection[NodeName]) -> bytes:
+        """`after`, which only one that is alone has, is shortened where there is no room for all of it."""
+        items = [SaidActivity(one.activity.activity, one.activity.sender, one.activity.after) for one in part]
         while True:
-            said = ActivitySaid(
-                self._start, activity.number, activity.activity, activity.sender, after, confirm
-            )  # fmt: skip
-            body = pack(said)
+            body = pack(ActivitySaid(self._start, part[0].activity.number, tuple(items), tuple(named)))
+            after = items[0].after
             if len(body) <= FRAME_BYTES_MAX or not after:
                 return body
-            after = dict(list(after.items())[: len(after) // 2])
+            items = [evolve(items[0], after=dict(list(after.items())[: len(after) // 2]))]
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         numbers = [one.activity.number for one in self._unechoed]
         must(numbers == list(range(self.last - len(numbers) + 1, self.last + 1)), "the last numbers wait, in order")
         must(self.size == sum(size_of(one.activity) for one in self._unechoed), "their bytes are counted")
+        must(0 <= self._unsaid <= len(self._unechoed), "what is not said is not echoed")
+        must((self._speak_ms is None) == (self._unsaid == 0), "what is not said has a time")
+
+
+def _parts(some: Iterator[_Unechoed]) -> Iterator[list[_Unechoed]]:
+    """What goes into one frame each, in order."""
+    part, size = list[_Unechoed](), 0
+    for one in some:
+        is_full = len(part) == SAID_MAX or size + size_of(one.activity) > SAID_BYTES
+        if part and (is_full or one.activity.after or part[0].activity.after):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += size_of(one.activity)
+    if part:
+        yield part

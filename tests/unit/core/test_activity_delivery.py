@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distkv.core.activity.own_activities import GATHER_MS, SAID_BYTES
 from distkv.core.activity.settings import ACTIVITY
 from distkv.core.ready import NodeTold
 from distkv.wire.activity_bodies import (
@@ -11,6 +12,7 @@ from distkv.wire.activity_bodies import (
     ActivitySaid,
     HoleAsked,
     OriginsKnown,
+    SaidActivity,
     SenderMark,
     WindowAsked,
 )
@@ -35,6 +37,55 @@ def test_no_more_confirmations_are_waited_for_than_there_are_other_listeners() -
     node.send(client, "x")
     node.confirms(B, 1)
     assert node.given == ["x"]
+
+
+def texts_of_frames(node: OneNode) -> list[str]:
+    return [b"".join(item.activity for item in frame.items).decode() for frame in node.frames]
+
+
+def test_activities_that_come_while_one_is_under_way_are_said_together_when_it_is_echoed() -> None:
+    node = OneNode(B).ready()
+    client = node.login()
+    for text in "xyz":
+        node.send(client, text)
+    assert texts_of_frames(node) == ["x"]
+    node.confirms(B, 1)
+    assert texts_of_frames(node) == ["x", "yz"]
+
+
+def test_activities_wait_for_an_echo_for_a_moment_only() -> None:
+    node = OneNode(B).ready()
+    client = node.login()
+    for text in "xyz":
+        node.send(client, text)
+    node.pass_ms(GATHER_MS)
+    assert texts_of_frames(node) == ["x", "yz"]
+
+
+def test_activity_that_nobody_was_told_is_not_echoed() -> None:
+    node = OneNode(B).ready()
+    client = node.login()
+    node.send(client, "x")
+    node.send(client, "y")
+    node.announces(B, None)
+    assert texts_of_frames(node) == ["x", "y"]
+
+
+def test_activities_that_wait_have_room_in_their_frames() -> None:
+    node = OneNode(B).ready()
+    client = node.login()
+    node.send(client, "x")
+    for _ in range(5):
+        node.send(client, "y" * (SAID_BYTES // 4))
+    node.pass_ms(GATHER_MS)
+    assert [len(frame.items) for frame in node.frames] == [1, 3, 2]
+
+
+def test_activities_that_came_together_are_confirmed_together() -> None:
+    node = OneNode(B).ready()
+    items = tuple(SaidActivity(text.encode()) for text in "xy")
+    node.hears_word(B, ActivitySaid(START, 1, items, (A,)))
+    assert (node.given, node.told_by(B)) == (["x", "y"], [ActivityConfirmed(START, (1, 2))])
 
 
 def test_node_that_dies_is_waited_for_no_longer() -> None:
@@ -122,7 +173,7 @@ def test_activity_that_comes_twice_is_given_once() -> None:
     node = OneNode(B).ready()
     node.says(B, 1, "x")
     node.says(B, 1, "x")
-    node.tells_word(B, ActivitySaid(START, 1, b"x"))
+    node.tells_word(B, ActivitySaid(START, 1, (SaidActivity(b"x"),)))
     assert node.given == ["x"]
 
 
@@ -333,7 +384,8 @@ def test_first_activity_after_a_move_says_how_far_its_node_is() -> None:
     client = node.login({origin_of(B): 1}, mark.replace(node.origin, origin_of(C)))
     node.send(client, "y")
     node.send(client, "z")
-    assert [frame.after for frame in node.frames] == [{origin_of(B): 1}, None]
+    node.pass_ms(GATHER_MS)
+    assert [said.after for said in node.said] == [{origin_of(B): 1}, None]
 
 
 def test_client_that_sends_on_its_second_connection_after_a_move_names_that_too() -> None:
@@ -343,7 +395,7 @@ def test_client_that_sends_on_its_second_connection_after_a_move_names_that_too(
     moved = node.login({origin_of(B): 1}, mark.replace(node.origin, origin_of(C)))
     again = node.login({origin_of(B): 1}, node.logged_in(moved).client)
     node.send(again, "y")
-    assert node.frames[0].after == {origin_of(B): 1}
+    assert node.said[0].after == {origin_of(B): 1}
 
 
 def test_text_of_a_client_of_another_user_makes_nobody_that_client() -> None:
@@ -353,7 +405,8 @@ def test_text_of_a_client_of_another_user_makes_nobody_that_client() -> None:
     for user in ("ann", "bob"):
         client = node.login({node.origin: 0}, text, user=user)
         node.send(client, "x")
-        marks.append(node.frames[-1].sender)
+        node.pass_ms(GATHER_MS)
+        marks.append(node.said[-1].sender)
     assert marks[0] is not None
     assert marks[1] is not None
     assert marks[0].hash != marks[1].hash
@@ -364,13 +417,13 @@ def test_client_that_comes_again_to_its_node_keeps_its_epoch() -> None:
     mark = node.logged_in(node.login({})).client
     client = node.login({node.origin: 0}, mark)
     node.send(client, "x")
-    assert (node.frames[0].sender.epoch, node.frames[0].after) == (1, None)
+    assert (node.said[0].sender.epoch, node.said[0].after) == (1, None)
 
 
 def test_client_that_does_not_resume_is_not_marked() -> None:
     node = OneNode(B).ready()
     node.send(node.login(), "x")
-    assert node.frames[0].sender is None
+    assert node.said[0].sender is None
 
 
 def test_node_is_asked_for_what_it_gave_out_and_what_waits() -> None:
