@@ -121,9 +121,7 @@ class ChangeKeys:
     key: bytes
 
 
-SwimInput: TypeAlias = (
-    Datagrams | Woke | SayMessage | Noticed | KnownNodes | Seeds | Dropped | LeaveGroup | ChangeKeys
-)
+SwimInput: TypeAlias = Datagrams | Woke | SayMessage | Noticed | KnownNodes | Seeds | Dropped | LeaveGroup | ChangeKeys
 
 
 # -- what the machine reports -------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class UserMessages:
 
     def hear(self, now_ms: int, message: UserMessage, heard_from: str) -> bool:
         """Whether this one is new, and somebody else's; then it is passed on."""
-        if message.origin == self._own or not self._is_new(now_ms, message):
+        if message.origin == self._own or not self._remember(now_ms, message):
             self.counts.known += 1
             return False
         self.counts.heard += 1
@@ -139,7 +139,8 @@ class UserMessages:
         self._riding.check()
         self._allowance.check()
 
-    def _is_new(self, now_ms: int, message: UserMessage) -> bool:
+    def _remember(self, now_ms: int, message: UserMessage) -> bool:
+        """Whether it was not heard before."""
         key = message.origin, message.start
         heard = self._heard.pop(key) if key in self._heard else HeardMessages()
         self._heard[key] = heard

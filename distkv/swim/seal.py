@@ -10,7 +10,7 @@ start of which nothing opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -56,8 +56,9 @@ class Seal(Protocol):
     def overhead(self) -> int:
         """How many bytes it adds."""
 
-    def close(self, frame: bytes, receiver_start: bytes | None) -> bytes:
-        """The datagram. `receiver_start`: if it is known; then it opens for no other start."""
+    def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:
+        """The datagram. `receiver_start`: if it is known; then it opens for no other start. `keys`: the ids of those
+        that the receiver has, if it lacks the one that seals; it gets another one that both have."""
 
     def open(self, data: bytes) -> Opened | str:
         """What is inside, or why it is dropped: `seal`, `type`, `size` or `replay`."""
@@ -83,7 +84,7 @@ class PlainSeal:
 
     overhead: Final = 0
 
-    def close(self, frame: bytes, receiver_start: bytes | None) -> bytes:  # noqa: ARG002  # whoever has it may read it
+    def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:  # noqa: ARG002
         return frame
 
     def open(self, data: bytes) -> Opened | str:
@@ -148,16 +149,18 @@ class KeyedSeal:
     def renew(self, keyring: Keyring) -> None:
         """This keyring holds from now on. Counters go on, and what was here before is not forgotten."""
         self._keys = {key_id(key): key for key in keyring.keys}
-        self._own_id = key_id(keyring.keys[0])
-        self._own = self._library.cipher(sealing_key(keyring.keys[0], self._start))
+        self._own = {name: self._library.cipher(sealing_key(key, self._start)) for name, key in self._keys.items()}
         self._starts.keep_keys(frozenset(self._keys))
 
-    def close(self, frame: bytes, receiver_start: bytes | None) -> bytes:
+    def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:
+        name = next(iter(self._own))
+        if keys and name not in keys:
+            name = next((one for one in self._own if one in keys), name)
         self._counter += 1
         nonce = self._draw(RANDOM_BYTES) + self._counter.to_bytes(COUNTER_BYTES, "big")
         bound = _UNBOUND if receiver_start is None else _BOUND
-        header = b"".join((_SEALED, self._own_id, self._start, bound, nonce))
-        return header + self._own.encrypt(nonce, frame, header + (receiver_start or b"") + self._group)
+        header = b"".join((_SEALED, name, self._start, bound, nonce))
+        return header + self._own[name].encrypt(nonce, frame, header + (receiver_start or b"") + self._group)
 
     def open(self, data: bytes) -> Opened | str:
         misfit = self._misfit(data)
@@ -192,7 +195,7 @@ class KeyedSeal:
 
     def check(self) -> None:
         must(1 <= len(self._keys) <= KEYS_MAX, "there are one to three keys")
-        must(self._own_id in self._keys, "the key that seals is one of them")
+        must([*self._own] == [*self._keys], "each of them seals, the first one if nothing else is asked for")
         must(self._starts.known(self._start) is None, "nothing of our own opens")
         self._starts.check()
 

@@ -212,3 +212,15 @@ def test_sealed_datagram_is_dropped_where_there_is_no_secret() -> None:
 @pytest.mark.parametrize("data", [b"", b"\x09" * (DATAGRAM_BYTES_MAX + 1)])
 def test_wrong_size_is_told_where_there_is_no_secret(data: bytes) -> None:
     assert PlainSeal().open(data) == "size"
+
+
+def test_who_lacks_the_key_that_seals_is_sent_another_one() -> None:
+    old, both = _seal(LAMP, OLD), _seal(DESK, NEW, OLD)
+    assert _opens(old.open(both.close(FRAME, LAMP, Keyring((OLD,)).ids)))
+    assert old.open(both.close(FRAME, LAMP)) == "seal"
+
+
+def test_who_has_the_key_that_seals_is_sent_that() -> None:
+    new, both = _seal(LAMP, NEW), _seal(DESK, NEW, OLD)
+    for keys in ((OLD, NEW), (b"other" + bytes(27),)):
+        assert _opens(new.open(both.close(FRAME, LAMP, Keyring(keys).ids)))
