@@ -5,6 +5,7 @@ Knows: who sealed what, and for whom.  Does not know secrets: whoever knows a st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from distkv.swim.seal import HEADER_BYTES, TAG_BYTES, Opened
@@ -26,7 +27,7 @@ class SizedSeal:
         self._start = start
         self._refused = set[bytes]()
 
-    def close(self, frame: bytes, receiver_start: bytes | None) -> bytes:
+    def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:  # noqa: ARG002
         return b"".join((_PADDING, self._start, receiver_start or _NOBODY, frame))
 
     def open(self, data: bytes) -> Opened | str:
