@@ -207,7 +207,7 @@ class CopyNode:
     """All that was found to be copied, before this node's disk had the step."""
     done: list[tuple[object, int]] = attrs.field(factory=list)
     """What was said to be copied, and on how many, when the disk had the step."""
-    joins: list[tuple[str, NodeName, bool]] = attrs.field(factory=list)
+    joins: list[tuple[str, NodeName, tuple[int, ...]]] = attrs.field(factory=list)
     replaced: list[tuple[str, NodeName]] = attrs.field(factory=list)
     """Followers that another one is to take the place of."""
     notes: list[Note] = attrs.field(factory=list)
@@ -456,8 +456,8 @@ class CopyNode:
     def given(self, name: str) -> None:
         """The entry is the same."""
 
-    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:  # noqa: ARG002
-        self.joins.append((name, node, is_whole))
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, had: Collection[int]) -> None:  # noqa: ARG002
+        self.joins.append((name, node, tuple(sorted(had))))
 
     def naming_for(self, name: str, node: NodeName) -> int | None:
         entry = self.entry(name)

@@ -74,8 +74,11 @@ class CopiesHere:
     """What a node has."""
 
     ids: set[str] = attrs.field(factory=set)
-    whole: bool = True
+    is_whole: bool = True
     is_damaged: bool = False
+    former: set[int] = attrs.field(factory=set)
+    """By which namings they had all."""
+    naming_of: Callable[[str], int | None] = attrs.field(default=lambda _: None)
 
     def has(self, name: str, ids: Collection[str]) -> bool:  # noqa: ARG002
         return not self.ids.isdisjoint(ids)
@@ -83,8 +86,12 @@ class CopiesHere:
     def has_all(self, name: str, ids: Collection[str]) -> bool:
         return self.has(name, ids) and not self.is_damaged
 
-    def is_whole(self, name: str) -> bool:  # noqa: ARG002
-        return self.whole
+    def whole(self, name: str) -> int | None:
+        return self.naming_of(name) if self.is_whole else None
+
+    def had(self, name: str) -> frozenset[int]:
+        whole = self.whole(name)
+        return frozenset(self.former) if whole is None else frozenset({*self.former, whole})
 
 
 class TopicNode:
@@ -109,6 +116,7 @@ class TopicNode:
         ground = ground_of(self.name, self.life, WALL, self.slots, self.entries)
         ground = attrs.evolve(ground, nodes=self.nodes, announced=self.fields)
         self.owners = Owners(self.settings, ground, self.leases, self.copies, random.Random(self.name), self.now_ms)
+        self.copies.naming_of = self.owners.naming_of
         self.do(lambda owners, turn: owners.begin(turn))
         return self.owners
 

@@ -40,7 +40,24 @@ class Holder(Declared, array_like=True, order=True):
 
 
 Naming: TypeAlias = Annotated[int, Bounds(ge=0, le=COUNTER_MAX)]
-Group: TypeAlias = Annotated[tuple[Holder, ...], Bounds(min_length=1, max_length=FOLLOWERS_MAX + 1)]
+AS_OWNER: Final = 0
+"""In the place of a number by which a follower is named."""
+
+
+class Member(Declared, array_like=True, order=True):
+    """A holder in a group, and as what: it may hold other copies of the topic by other namings."""
+
+    node: Node
+    life: Life
+    naming: Naming
+    """By which the owner of the group had named it as a follower; or `AS_OWNER`."""
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.node, self.life)
+
+
+Group: TypeAlias = Annotated[tuple[Member, ...], Bounds(min_length=1, max_length=FOLLOWERS_MAX + 1)]
 
 
 class TopicEntry(Declared, omit_defaults=True):
@@ -75,9 +92,12 @@ class TopicEntry(Declared, omit_defaults=True):
             raise ValueError("an entry names a topic, or what was dropped")
 
     @property
-    def group(self) -> tuple[Holder, ...]:
+    def group(self) -> tuple[Member, ...]:
         """All that keep it: the owner, then the followers."""
-        return () if self.owner is None else (self.owner, *self.followers)
+        if self.owner is None:
+            return ()
+        named = zip(self.followers, self.namings, strict=True)
+        return as_owner(self.owner), *(Member(one.node, one.life, number) for one, number in named)
 
     def packed(self) -> bytes:
         """The value of the entry; `read_entry` reads it."""
@@ -110,6 +130,11 @@ def read_server(value: bytes) -> int:
         DecodeError: it is no such value.
     """
     return _SERVERS.read(value).life
+
+
+def as_owner(holder: Holder) -> Member:
+    """The owner of a group."""
+    return Member(holder.node, holder.life, AS_OWNER)
 
 
 def topic_key(name: str) -> str:

@@ -18,6 +18,8 @@ IDS_MAX: Final = 1000
 """Of one topic: so many that were created apart can become one."""
 BUCKETS: Final = 256
 """Into so many parts the rows of a topic are put by the hash of their keys, to be compared part by part."""
+HAD_MAX: Final = 9
+"""So many namings a node tells of: the last ones."""
 ROWS_MAX: Final = 1 << 16
 """Of a message."""
 TEXT_MAX: Final = 1000
@@ -34,6 +36,9 @@ Digest: TypeAlias = Annotated[bytes, Bounds(max_length=32)]
 Bucket: TypeAlias = Annotated[int, Bounds(ge=0, lt=BUCKETS)]
 Start: TypeAlias = Annotated[int, Bounds(ge=0, le=TICK_MAX)]
 """Which start of its service a node is in; another start has another number."""
+
+
+NamingNumber: TypeAlias = Annotated[int, Bounds(ge=0, le=TICK_MAX)]
 
 
 class CopiedRow(Declared, array_like=True):
@@ -82,11 +87,11 @@ class Compare(Declared, array_like=True, tag=14):
     digest: Digest
     run: Start
     """Which of all comparisons of that node this is."""
-    had_all: bool = False
-    """Whether the asking one had every operation that its owner answered, or is told to have been its owner."""
+    had: Annotated[tuple[NamingNumber, ...], Bounds(max_length=HAD_MAX)] = ()
+    """By which namings the asking one had every operation that was answered; 0: as the owner."""
     is_last: bool = False
     """Whether all that differed was exchanged."""
-    naming: Annotated[int, Bounds(ge=0, le=TICK_MAX)] | None = None
+    naming: NamingNumber | None = None
     """By which number the entry names the asking one as a follower, as far as it sees; None: it does not."""
     is_refused: bool = False
     """Whether it could not take what the owner sent it in the last comparison."""

@@ -15,18 +15,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from distkv.core.topics.entries import merged, view_of
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
-from distkv.wire.topic_entries import Holder, TopicEntry, read_entry
+from distkv.wire.topic_entries import AS_OWNER, Holder, Member, TopicEntry, read_entry
 from tests.profiles import examples
 from tests.topic_nodes import A, B, C, D, TopicNode, entries_of, fleet, met
 
 NAMES = (A, B, C, D)
 HOLDERS = st.builds(Holder, st.sampled_from(NAMES), st.sampled_from((1, 2)))
-GROUPS = st.lists(HOLDERS, min_size=1, max_size=3, unique=True).map(tuple)
+NAMINGS = st.integers(AS_OWNER, 3)
+MEMBERS = st.builds(lambda one, naming: Member(one.node, one.life, naming), HOLDERS, NAMINGS)
+GROUPS = st.lists(MEMBERS, min_size=1, max_size=3, unique_by=lambda one: one.holder).map(tuple)
 IDS = st.lists(st.sampled_from([f"{number:016x}" for number in range(4)]), min_size=1, unique=True).map(
     lambda some: tuple(sorted(some))
 )
 TOPICS_ = st.builds(
-    lambda followers, **fields: TopicEntry(followers=followers, namings=tuple(range(len(followers))), **fields),
+    lambda followers, **fields: TopicEntry(followers=followers, namings=tuple(range(1, 1 + len(followers))), **fields),
     followers=st.lists(HOLDERS, max_size=2, unique=True).map(tuple),
     ids=IDS,
     owner=HOLDERS,
@@ -47,23 +49,28 @@ def test_owner_is_one_in_whichever_order_versions_come(
     assert len({None if view is None else view.ids for view in views}) == 1
 
 
-@given(VERSIONS, LIVES, st.none() | st.sampled_from(NAMES), st.booleans())
+@given(VERSIONS, LIVES, st.none() | st.sampled_from(NAMES), st.none() | NAMINGS, st.sets(NAMINGS))
 def test_all_that_a_group_had_is_lacked_until_it_is_joined(
-    versions: list[TopicEntry], lives: dict[NodeName, int | None], name: NodeName | None, is_whole: bool
+    versions: list[TopicEntry],
+    lives: dict[NodeName, int | None],
+    name: NodeName | None,
+    whole: int | None,
+    had: set[int],
 ) -> None:
     life = None if name is None else lives[name]
     taker = None if name is None or life is None else Holder(name, life)
-    found = merged(versions, lives.get, taker, is_whole=is_whole)
+    found = merged(versions, lives.get, taker, whole, had)
     if found is None or found.owner is None:
         return
-    groups = [group for one in versions for group in (one.group, *one.lacks)]
-    for group in groups:
-        left = {one for one in group if lives[one.node] == one.life}
-        if left and found.owner not in group:
+    groups = [(group, had) for one in versions for group in one.lacks]
+    groups += [(one.group, {whole} - {None}) for one in versions if one.owner != found.owner]
+    for group, enough in groups:
+        left = {one for one in group if lives[one.node] == one.life and one.holder != found.owner}
+        if left and not any(one.holder == found.owner and one.naming in enough for one in group):
             assert any(set(lacked) <= left for lacked in found.lacks)
     for lacked in found.lacks:
-        assert found.owner not in lacked
-        assert any(set(lacked) <= set(group) for group in groups), "nobody is waited for without need"
+        assert found.owner not in [one.holder for one in lacked]
+        assert any(set(lacked) <= set(group) for group, _ in groups), "nobody is waited for without need"
 
 
 @given(VERSIONS, LIVES)
@@ -105,7 +112,7 @@ class Splits(RuleBasedStateMachine):
     @rule(node=st.integers(0, 3), over=st.sets(st.sampled_from(NAMES)), is_whole=st.booleans())
     def lease(self, node: int, over: set[NodeName], is_whole: bool) -> None:
         self.nodes[node].leases.over = over - {self.nodes[node].name}
-        self.nodes[node].copies.whole = is_whole
+        self.nodes[node].copies.is_whole = is_whole
 
     @rule(node=st.integers(0, 3))
     def put(self, node: int) -> None:
@@ -122,9 +129,9 @@ class Splits(RuleBasedStateMachine):
     def meet(self, one: int, other: int) -> None:
         met(self.nodes[one], self.nodes[other])
 
-    @rule(node=st.integers(0, 3), joined=st.sampled_from(NAMES), is_whole=st.booleans())
-    def join(self, node: int, joined: NodeName, is_whole: bool) -> None:
-        self.nodes[node].do(lambda owners, turn: owners.joined(turn, "t", joined, is_whole=is_whole))
+    @rule(node=st.integers(0, 3), joined=st.sampled_from(NAMES), had=st.sets(st.just(AS_OWNER)))
+    def join(self, node: int, joined: NodeName, had: set[int]) -> None:
+        self.nodes[node].do(lambda owners, turn: owners.joined(turn, "t", joined, had))
 
     @precondition(lambda self: self.nodes[0].owners.view("t") is not None)
     @rule(node=st.integers(0, 3))
@@ -168,8 +175,8 @@ def must_say(node: TopicNode, entry: TopicEntry) -> None:
     for value in entries_of(node):
         one = None if value is None else read_entry(value)
         for group in () if one is None or one.owner is None else (one.group, *one.lacks):
-            left = {holder for holder in group if lives[holder.node] == holder.life}
-            if left and entry.owner not in group:
+            left = {one for one in group if lives[one.node] == one.life and one.holder != entry.owner}
+            if left and entry.owner not in [one.holder for one in group]:
                 assert any(set(lacked) <= left for lacked in entry.lacks)
 
 

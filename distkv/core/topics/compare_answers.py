@@ -52,9 +52,9 @@ class OwnedCopies(Protocol):
     ) -> None:
         """As for `copying`. What it changes goes to the followers with this step."""
 
-    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
-        """This owner, and its followers, have all that was in the copy of a node; `is_whole`: which had every
-        operation that its owner had answered."""
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, had: Collection[int]) -> None:
+        """This owner, and its followers, have all that was in the copy of a node, which had every operation that was
+        answered by these namings."""
 
 
 @attrs.frozen(slots=True)
@@ -96,7 +96,7 @@ class CompareAnswers:
             self._copying.begin(turn, name, node, question.run)
             if question.digest == copy.digest and self._copying.is_follower(name, node):
                 self._copying.became_whole(turn, name, node, question.run)
-                self._host.joined(turn, name, node, is_whole=question.had_all)
+                self._host.joined(turn, name, node, question.had)
             self._answer(turn, call, question, copy)
 
     def park(self, turn: ServiceTurn) -> None:
@@ -121,7 +121,7 @@ class CompareAnswers:
             self.refuse(turn, target)
             return
         if isinstance(question, Compare):
-            self._host.joined(turn, question.name, target.call.peer, is_whole=question.had_all)
+            self._host.joined(turn, question.name, target.call.peer, question.had)
         self._answer(turn, target.call, question, copy)
 
     def refuse(self, turn: ServiceTurn, target: ExchangeTarget) -> None:

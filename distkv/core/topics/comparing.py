@@ -196,10 +196,14 @@ class Comparing:
 
     # -- for the machine
 
-    def is_whole(self, name: str) -> bool:
-        """Whether a copy has every operation that was answered, by its owner or by this node."""
-        is_mine = self._host.owner_of(name) == self._me
-        return self._whole.is_whole(name, self._host.naming_of(name), is_mine=is_mine)
+    def whole(self, name: str) -> int | None:
+        """By which naming this node follows and its copy has every operation that was answered; None: by none."""
+        naming = self._host.naming_of(name)
+        return naming if self._whole.is_whole(name, naming) else None
+
+    def had(self, name: str) -> frozenset[int]:
+        """By which namings it ever had every operation that was answered."""
+        return self._whole.had(name)
 
     def is_clean(self, name: str, owner: NodeName, start: int) -> bool:
         """Whether this start of an owner, and its followers, have all that is in this copy."""
@@ -318,8 +322,7 @@ class Comparing:
         self._standings[name] = standing
         if before is not None and before.is_named and not standing.is_named:
             self._clean.pop(name, None)  # what the owner has is not yet with those who are named now
-        is_mine, is_others = owner == self._me, owner is not None and (before is None or before.owner != owner)
-        self._whole.see(turn, name, naming, is_mine=is_mine, is_others=is_others)
+        self._whole.see(turn, name, naming, is_mine=owner == self._me)
         self._end(turn, name)
         if self._clean.get(name, (owner,))[0] != owner:  # whoever owns it may be told what that one never hears
             del self._clean[name]
@@ -374,11 +377,11 @@ class Comparing:
         self._compare(turn, run, copy)
 
     def _compare(self, turn: ServiceTurn, run: _CopyRun, copy: ComparedCopy) -> None:
-        ids, had_all, naming = tuple(sorted(copy.ids)), self._whole.had_all(run.name), run.standing.naming
+        ids, had, naming = tuple(sorted(copy.ids)), tuple(sorted(self._whole.had(run.name))), run.standing.naming
         has_no_room = isinstance(copy, NoCopy) and naming is not None
         is_refused = has_no_room or run.name in self._refused
         self._refused.discard(run.name)
-        body = Compare(run.name, ids, copy.digest, run.number, had_all, run.is_last, naming, is_refused)
+        body = Compare(run.name, ids, copy.digest, run.number, had, run.is_last, naming, is_refused)
         self._ask(turn, run, pack(body))
 
     def _ask(self, turn: ServiceTurn, run: _CopyRun, body: bytes) -> None:
@@ -465,7 +468,7 @@ class Comparing:
         else:
             self._times.later(self._times.again, name, now_ms + AGAIN_MS)
         if run.standing.naming is not None:
-            self._whole.compared(turn, name, run.standing.naming)
+            self._whole.compared(name, run.standing.naming)
         if run.is_stale or owner is None or run.start is None:
             self._times.soon[name] = None
             return

@@ -11,14 +11,14 @@ joined, or until nobody is left who has it: a disk counts as long as its node is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import attrs
 
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
-from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, Holder, TopicEntry
+from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, Holder, Member, TopicEntry
 
 Lives: TypeAlias = Callable[[NodeName], int | None]
 """That in which the disk of a node began; None: the node is not registered."""
@@ -79,7 +79,7 @@ class TopicView:
 
 def view_of(name: str, versions: Sequence[TopicEntry], lives: Lives) -> TopicView | None:
     """What these versions, the winner first, say of a topic; None: there is none, or it is dropped."""
-    entry = merged(versions, lives, is_whole=False)
+    entry = merged(versions, lives)
     if entry is None or entry.owner is None:
         return None
     groups = [entry.group, *(one.group for one in versions), *entry.lacks]
@@ -96,7 +96,11 @@ def view_of(name: str, versions: Sequence[TopicEntry], lives: Lives) -> TopicVie
 
 
 def merged(
-    versions: Sequence[TopicEntry], lives: Lives, taker: Holder | None = None, *, is_whole: bool = True
+    versions: Sequence[TopicEntry],
+    lives: Lives,
+    taker: Holder | None = None,
+    whole: int | None = None,
+    had: Collection[int] = (),
 ) -> TopicEntry | None:
     """One entry that says what these versions say together.
 
@@ -104,7 +108,8 @@ def merged(
         versions: the winner first.
         lives: of all nodes.
         taker: who is to be the owner; None: the lowest name of all owners that have their disks.
-        is_whole: whether the new owner has all that the owner had whom it followed.
+        whole: by which naming the taker is whole now; None: by none.
+        had: by which namings it ever had all of a group.
     """
     dropped = {id for one in versions for id in one.dropped}
     topics = [one for one in versions if one.owner is not None]
@@ -116,9 +121,9 @@ def merged(
     owner = taker or base.owner
     named = dict(zip(base.followers, base.namings, strict=True))
     followers = [one for one in named if _has_disk(one, lives) and one != owner]
-    lacks = [group for one in topics for group in one.lacks]
-    others = [one for one in topics if owner != one.owner and not (is_whole and owner in one.group)]
-    lacks += [tuple(holder for holder in one.group if holder != owner) for one in others]
+    lacks = [group for one in topics for group in one.lacks if owner is None or not had_all(group, owner, had)]
+    now = () if whole is None else (whole,)
+    lacks += [one.group for one in topics if owner and owner != one.owner and not had_all(one.group, owner, now)]
     return evolve(
         base,
         ids=_capped(ids),
@@ -131,15 +136,26 @@ def merged(
     )
 
 
-def pruned(groups: Iterable[Sequence[Holder]], lives: Lives, owner: Holder | None) -> tuple[tuple[Holder, ...], ...]:
-    """The groups of which the owner must still join somebody: it is in none of them, and what one group asks is not
-    asked of another again."""
-    left = {frozenset(one for one in group if _has_disk(one, lives)) for group in groups if owner not in group}
+def had_all(group: Iterable[Member], holder: Holder, had: Collection[int]) -> bool:
+    """Whether a holder is in a group by one of these namings."""
+    return any(one.holder == holder and one.naming in had for one in group)
+
+
+def without(groups: Iterable[Sequence[Member]], holder: Holder, had: Collection[int]) -> list[tuple[Member, ...]]:
+    """The groups that are left when the copy of a holder was joined, which had all by these namings."""
+    left = (group for group in groups if not had_all(group, holder, had))
+    return [tuple(one for one in group if one.holder != holder) for group in left]
+
+
+def pruned(groups: Iterable[Sequence[Member]], lives: Lives, owner: Holder | None) -> tuple[tuple[Member, ...], ...]:
+    """The groups of which the owner must still join somebody else: it is in none of them, and what one group asks is
+    not asked of another again."""
+    left = {frozenset(one for one in group if _has_disk(one, lives) and one.holder != owner) for group in groups}
     needed = [group for group in left if group and not any(other < group for other in left if other)]
     return tuple(sorted(tuple(sorted(group)) for group in needed)[:GROUPS_MAX])
 
 
-def _has_disk(holder: Holder, lives: Lives) -> bool:
+def _has_disk(holder: Holder | Member, lives: Lives) -> bool:
     """Whether it is registered, and has the disk with which it became one."""
     return lives(holder.node) == holder.life
 
@@ -147,7 +163,7 @@ def _has_disk(holder: Holder, lives: Lives) -> bool:
 def _base(topics: Sequence[TopicEntry], lives: Lives, taker: Holder | None) -> TopicEntry:
     """The version that counts for what only one can say."""
     if taker is not None:
-        mine = [one for one in topics if one.owner == taker] or [one for one in topics if taker in one.group]
+        mine = [one for one in topics if one.owner == taker] or [one for one in topics if taker in one.followers]
         if mine:
             return mine[0]
     owned = [one for one in topics if one.owner is not None and _has_disk(one.owner, lives)]

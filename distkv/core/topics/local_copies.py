@@ -89,8 +89,11 @@ class LocalCopies:
     def has_all(self, name: str, ids: Collection[str]) -> bool:
         return self.has(name, ids) and name not in self.topics.in_doubt
 
-    def is_whole(self, name: str) -> bool:
-        return self.comparing.is_whole(name)
+    def whole(self, name: str) -> int | None:
+        return self.comparing.whole(name)
+
+    def had(self, name: str) -> Collection[int]:
+        return self.comparing.had(name)
 
     # -- LeaseHost
 
@@ -199,5 +202,5 @@ class LocalCopies:
             return None
         return self.topics.find(name, view.ids)
 
-    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
-        self.owners.joined(turn, name, node, is_whole=is_whole)
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, had: Collection[int]) -> None:
+        self.owners.joined(turn, name, node, had)

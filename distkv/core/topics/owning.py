@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from distkv.core.ground.frames import Announced
 from distkv.core.ground.machine import EntryChanged, NodesChanged, ServiceGround, ServiceInput
@@ -21,7 +21,8 @@ from distkv.core.ground.node_calls import NodesSilent, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import Rng
 from distkv.core.topics.begun_topics import BegunTopics
-from distkv.core.topics.entries import TopicView, merged, pruned
+from distkv.core.topics.copies_here import CopiesHere
+from distkv.core.topics.entries import TopicView, merged, pruned, without
 from distkv.core.topics.known_topics import KnownTopics
 from distkv.core.topics.settings import TopicSettings
 from distkv.core.topics.taking_over import TakenLeases, TakingOver
@@ -30,7 +31,7 @@ from distkv.core.topics.unfit_followers import UnfitFollowers
 from distkv.errors import DistkvError, NotReadyError
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
-from distkv.wire.topic_entries import IDS_MAX, Holder, TopicEntry, topic_key
+from distkv.wire.topic_entries import AS_OWNER, IDS_MAX, Holder, TopicEntry, as_owner, topic_key
 from distkv.wire.topic_requests import TopicSet
 
 NOBODY: Final = frozenset[NodeName]()
@@ -39,24 +40,17 @@ CHOSEN_MAX: Final = 10_000
 NAMINGS: Final = 1 << 48
 
 
-class Copies(Protocol):
-    """What this node has of topics."""
-
-    def has(self, name: str, ids: Collection[str]) -> bool:
-        """Whether there is a copy of a topic with one of these ids."""
-
-    def has_all(self, name: str, ids: Collection[str]) -> bool:
-        """Whether there is one, and the disk has lost nothing of it."""
-
-    def is_whole(self, name: str) -> bool:
-        """Whether it has all that the owner had whom this node followed last."""
-
-
 class Owners:
     """Those of one node, since its machine began."""
 
     def __init__(
-        self, settings: TopicSettings, ground: ServiceGround, leases: TakenLeases, copies: Copies, rng: Rng, now_ms: int
+        self,
+        settings: TopicSettings,
+        ground: ServiceGround,
+        leases: TakenLeases,
+        copies: CopiesHere,
+        rng: Rng,
+        now_ms: int,
     ) -> None:
         self._settings: Final = settings
         self.me: Final = ground.me
@@ -245,7 +239,8 @@ class Owners:
         versions = self._known.versions(name)
         if versions.is_unreadable:
             raise _unreadable(name)
-        entry = merged(versions.found, self._known.life_of, self._known.me, is_whole=self._copies.is_whole(name))
+        whole, had = self._copies.whole(name), self._copies.had(name)
+        entry = merged(versions.found, self._known.life_of, self._known.me, whole, had)
         if view is None or entry is None:
             entry = self._first_entry(name, () if entry is None else entry.dropped)
         elif not view.holders and not self._copies.has(name, view.ids):
@@ -254,6 +249,8 @@ class Owners:
             if node != self.me and not self._stays(node, entry):
                 self._leases.took(turn, name, node)
         kept = {one for one in entry.followers if self._stays(one.node, entry)}
+        if view is not None and (whole is None or whole != view.naming_of(self.me)):  # by these they followed another
+            entry = evolve(entry, namings=tuple([self._new_naming() for _ in entry.followers]))
         return self._write(turn, name, self._filled(name, entry, kept))
 
     def mend(self, turn: ServiceTurn, name: str) -> bool:
@@ -272,7 +269,7 @@ class Owners:
         self._servers.silent((one.node for one in silent), now_ms)
         for one in silent | unfit:
             self._leases.took(turn, name, one.node)
-        unheard = [(one,) for one in silent if not self._leases.has_answered(one.node)]  # it may have taken it over
+        unheard = [(as_owner(one),) for one in silent if not self._leases.has_answered(one.node)]  # it may be one
         lacks = pruned((*entry.lacks, *unheard), self._known.life_of, self._known.me)
         filled = evolve(self._filled(name, entry, kept), lacks=lacks)
         if filled == entry and view.is_settled:
@@ -280,13 +277,12 @@ class Owners:
         self._write(turn, name, filled)
         return True
 
-    def joined(self, turn: ServiceTurn, name: str, node: NodeName, *, is_whole: bool) -> None:
-        """This owner has all of a node's copy; `is_whole`: which had all that its own owner had."""
+    def joined(self, turn: ServiceTurn, name: str, node: NodeName, had: Collection[int]) -> None:
+        """This owner has all of a node's copy, which had all that was answered by these namings."""
         view, holder = self._own(name), self._known.holder(node)
         if view is None or holder is None:
             return
-        groups = [group for group in view.entry.lacks if not (is_whole and holder in group)]
-        left = [tuple(one for one in group if one != holder) for group in groups]
+        left = without(view.entry.lacks, holder, had)
         self._write_if_other(turn, view, evolve(view.entry, lacks=pruned(left, self._known.life_of, self._known.me)))
 
     def given(self, name: str) -> None:
@@ -300,7 +296,7 @@ class Owners:
         if view is None:
             return
         entry = view.entry
-        lacks = pruned((*entry.lacks, entry.followers), self._known.life_of, self._known.me)
+        lacks = pruned((*entry.lacks, entry.group[1:]), self._known.life_of, self._known.me)
         is_lost = not lacks and not self._copies.has(name, view.ids)
         self._write_if_other(turn, view, evolve(entry, lacks=lacks, lost=entry.lost or is_lost))
 
@@ -426,7 +422,7 @@ class Owners:
         """What a topic begins with: a new id, or what another node sent, who may have more."""
         node, ids = self._begun.copied_from(name) or (None, frozenset())
         holder = None if node is None else self._known.holder(node)
-        lacks = () if holder is None else ((holder,),)
+        lacks = () if holder is None else ((as_owner(holder),),)
         return TopicEntry(tuple(sorted(ids)) or (self._new_id(),), self._known.me, lacks=lacks, dropped=dropped)
 
     def _server_without_entry(self, name: str) -> NodeName | DistkvError:
@@ -469,7 +465,7 @@ class Owners:
             for node in islice(self._servers.behind(self.me, self._now_ms, without), wanted - len(followers)):
                 holder = self._known.holder(node)
                 if holder is not None:
-                    followers[holder] = int(self._rng.random() * NAMINGS)
+                    followers[holder] = self._new_naming()
         return evolve(entry, followers=tuple(followers), namings=tuple(followers.values()))
 
     def _write_if_other(self, turn: ServiceTurn, view: TopicView, entry: TopicEntry) -> None:
@@ -486,6 +482,9 @@ class Owners:
     def _put(self, turn: ServiceTurn, name: str, entry: TopicEntry) -> TopicView | None:
         turn.write(topic_key(name), entry.packed(), EntryWrite(name), closes=self._known.seen(name))
         return self._known.wrote(name, entry)
+
+    def _new_naming(self) -> int:
+        return AS_OWNER + 1 + int(self._rng.random() * NAMINGS)
 
     def _new_id(self) -> str:
         return "".join(f"{int(self._rng.random() * (1 << 32)):08x}" for _ in range(2))

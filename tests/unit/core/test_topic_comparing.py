@@ -12,7 +12,8 @@ from distkv.core.ground.turn import AnsweredNode
 from distkv.core.topics.compared_copy import PAGE_BYTES, page_of
 from distkv.core.topics.comparing import AGAIN_MS
 from distkv.model.event import NodeName
-from distkv.wire.topic_messages import COMPARE_REPLIES, Compare
+from distkv.wire.topic_entries import AS_OWNER
+from distkv.wire.topic_messages import COMPARE_REPLIES, HAD_MAX, Compare
 from tests.topic_copies import ID, SETTINGS, A, B, C, CopyNode, Fleet, RowsCopy
 
 T = "news"
@@ -42,7 +43,7 @@ def test_follower_and_owner_get_what_they_lack() -> None:
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     assert _rows(fleet.nodes[A]) == _rows(fleet.nodes[B]) == {"one", "two"}
-    assert fleet.nodes[B].comparing.is_whole(T)
+    assert fleet.nodes[B].comparing.whole(T)
 
 
 def test_rows_of_one_follower_come_to_the_others() -> None:
@@ -105,21 +106,47 @@ def test_node_that_is_not_named_keeps_what_it_has_until_the_followers_have_it() 
     assert _rows(fleet.nodes[C]) == set()
 
 
-def test_owner_is_told_who_is_joined_and_whether_it_was_whole() -> None:
+def test_owner_is_told_who_is_joined_and_that_it_was_the_owner() -> None:
+    """COPY-9."""
     fleet = _fleet((A, "one"), (C, "two"))
     fleet.name(T, C)
     fleet.pass_time(SOON_MS)
     fleet.name(T, A)
     fleet.pass_time(SOON_MS)
-    assert (T, C, True) in fleet.nodes[A].joins
+    assert (T, C, (AS_OWNER,)) in fleet.nodes[A].joins
+
+
+def test_owner_is_told_by_which_namings_a_follower_was_whole() -> None:
+    """COPY-9."""
+    fleet = _fleet((A, "one"), (B, "one"), (C, "one"))
+    fleet.name(T, A, B)
+    fleet.pass_time(SOON_MS)
+    first = fleet.entries[T].namings[B]
+    fleet.name(T, C)
+    fleet.name(T, C, B)
+    fleet.pass_time(SOON_MS)
+    second = fleet.entries[T].namings[B]
+    assert {had for _, node, had in fleet.nodes[C].joins if node == B} == {(first,)}
+    assert fleet.nodes[B].comparing.had(T) == {first, second}
+
+
+def test_only_the_last_namings_are_told() -> None:
+    fleet = _fleet((A, "one"), (B, "one"))
+    fleet.name(T, B)
+    for _ in range(HAD_MAX + 1):
+        fleet.name(T, A, B)
+        fleet.pass_time(SOON_MS)
+        fleet.name(T, A)
+    last = fleet.nodes[B].comparing.had(T)
+    assert len(last) == HAD_MAX - 1
+    assert AS_OWNER not in last
 
 
 def test_copy_that_was_never_whole_is_joined_as_a_part() -> None:
     fleet = _fleet((A, "one"), (C, "two"))
     fleet.name(T, A)
     fleet.pass_time(SOON_MS)
-    assert (T, C, False) in fleet.nodes[A].joins
-    assert (T, C, True) not in fleet.nodes[A].joins
+    assert {had for _, node, had in fleet.nodes[A].joins if node == C} == {()}
 
 
 def test_node_without_a_copy_says_so_when_the_owner_may_lack_one() -> None:
@@ -127,7 +154,7 @@ def test_node_without_a_copy_says_so_when_the_owner_may_lack_one() -> None:
     fleet = _fleet((A, "one"))
     fleet.name(T, A, lacking={C})
     fleet.pass_time(SOON_MS)
-    assert (T, C, False) in fleet.nodes[A].joins
+    assert (T, C, ()) in fleet.nodes[A].joins
     assert T not in fleet.nodes[C].copies
 
 
@@ -141,7 +168,7 @@ def test_former_owner_whose_copy_is_gone_says_that_it_has_nothing() -> None:
     fleet.name(T, A, lacking={C})
     c.start()
     fleet.pass_time(SOON_MS)
-    assert {whole for _, node, whole in fleet.nodes[A].joins if node == C} == {False}
+    assert {had for _, node, had in fleet.nodes[A].joins if node == C} == {()}
 
 
 @pytest.mark.parametrize("rows", [(), ((C, "two"),)])
@@ -171,7 +198,7 @@ def test_node_that_let_go_compares_when_the_owner_lacks_something_again() -> Non
     joins.clear()
     fleet.name(T, A, lacking={C})
     fleet.pass_time(SOON_MS)
-    assert (T, C, False) in joins
+    assert (T, C, ()) in joins
 
 
 def test_copy_is_clean_towards_the_start_that_has_its_rows() -> None:
@@ -225,14 +252,14 @@ def test_follower_that_started_anew_is_not_whole_before_it_compared() -> None:
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     a, b = fleet.nodes[A], fleet.nodes[B]
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
     b.crash()
     a.is_paused = True
     b.start()
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
     a.is_paused = False
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
 
 
 def test_follower_that_slept_is_not_whole_before_it_compared() -> None:
@@ -246,11 +273,11 @@ def test_follower_that_slept_is_not_whole_before_it_compared() -> None:
     a.crash()
     b.is_paused = False
     fleet.pass_time(SOON_MS)
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
     a.start()
     b.look(T)
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
 
 
 def test_owner_compares_with_a_follower_when_both_see_the_same_naming() -> None:
@@ -280,18 +307,20 @@ def test_former_owner_knows_after_a_restart_that_it_had_all_but_not_on_an_old_di
     fleet.name(T, A)
     c.start()
     fleet.pass_time(SOON_MS)
-    assert (T, C, not mark) in fleet.nodes[A].joins
+    assert (T, C, () if mark else (AS_OWNER,)) in fleet.nodes[A].joins
 
 
-def test_follower_that_its_owner_left_out_and_named_again_does_not_say_that_it_had_all() -> None:
+def test_follower_that_its_owner_left_out_and_named_again_does_not_say_that_it_had_all_since() -> None:
+    """COPY-9."""
     fleet = _fleet((A, "one"), (B, "one"), (C, "one"))
     fleet.name(T, A, B)
+    first = fleet.entries[T].namings[B]
     fleet.pass_time(SOON_MS)
     fleet.name(T, A)
     fleet.name(T, A, B)
     fleet.name(T, C)
     fleet.pass_time(SOON_MS)
-    assert (T, B, False) in fleet.nodes[C].joins
+    assert (T, B, (first,)) in fleet.nodes[C].joins
 
 
 def test_node_that_is_left_out_and_named_again_is_not_whole_before_it_compared() -> None:
@@ -300,11 +329,11 @@ def test_node_that_is_left_out_and_named_again_is_not_whole_before_it_compared()
     fleet.pass_time(SOON_MS)
     b = fleet.nodes[B]
     fleet.name(T, A, C)
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
     fleet.name(T, A, B)
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
 
 
 def test_owner_that_started_anew_is_compared_with_again() -> None:
@@ -360,7 +389,7 @@ def test_follower_that_slept_while_it_was_left_out_and_named_again_is_not_whole(
     b.is_paused = True
     fleet.name(T, A, C)
     fleet.name(T, A, B)
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
 
 
 def test_follower_stays_whole_when_another_one_becomes_the_owner() -> None:
@@ -369,7 +398,7 @@ def test_follower_stays_whole_when_another_one_becomes_the_owner() -> None:
     fleet.pass_time(SOON_MS)
     fleet.nodes[B].is_paused = True
     fleet.name(T, B, C)
-    assert fleet.nodes[C].comparing.is_whole(T)
+    assert fleet.nodes[C].comparing.whole(T)
 
 
 def test_owner_that_became_a_follower_is_not_whole_before_it_compared() -> None:
@@ -377,15 +406,14 @@ def test_owner_that_became_a_follower_is_not_whole_before_it_compared() -> None:
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     a = fleet.nodes[A]
-    assert a.comparing.is_whole(T)
     fleet.nodes[B].is_paused = True
     fleet.name(T, B, A)
-    assert not a.comparing.is_whole(T)
+    assert not a.comparing.whole(T)
     fleet.nodes[B].is_paused = False
     fleet.nodes[B].look(T)
     fleet.pass_time(SOON_MS)
-    assert a.comparing.is_whole(T)
-    assert (T, A, True) in fleet.nodes[B].joins
+    assert a.comparing.whole(T)
+    assert (T, A, (AS_OWNER,)) in fleet.nodes[B].joins
 
 
 def test_follower_without_a_copy_gets_one_although_nothing_new_comes() -> None:
@@ -393,7 +421,7 @@ def test_follower_without_a_copy_gets_one_although_nothing_new_comes() -> None:
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     assert _rows(fleet.nodes[B]) == {"one"}
-    assert fleet.nodes[B].comparing.is_whole(T)
+    assert fleet.nodes[B].comparing.whole(T)
 
 
 def test_follower_that_is_left_out_lets_go_what_it_has() -> None:
@@ -453,7 +481,7 @@ def test_follower_with_as_many_topics_as_it_may_have_is_to_be_replaced_though_no
     fleet.name(T, A, B)
     fleet.pass_time(SOON_MS)
     assert {*a.replaced} == {(T, B)}
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
     fleet.name(T, A)
     before = len(a.replaced)
     fleet.pass_time(SOON_MS)
@@ -468,7 +496,7 @@ def test_follower_that_has_room_again_makes_a_copy() -> None:
     fleet.pass_time(SOON_MS)
     b.copies_max = 1
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
 
 
 def test_answer_that_cannot_be_read_is_asked_for_again() -> None:
@@ -482,4 +510,4 @@ def test_answer_that_cannot_be_read_is_asked_for_again() -> None:
     assert b.comparing.step(turn, Replied(asked[0], b"nonsense"))
     fleet.nodes[A].is_paused = False
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)

@@ -141,12 +141,12 @@ def test_follower_that_refuses_a_topic_is_to_be_replaced_and_is_not_whole() -> N
     a, b = fleet.nodes[A], fleet.nodes[B]
     a.put(T, "k", b"1")
     fleet.pass_time(SOON_MS)
-    assert b.comparing.is_whole(T)
+    assert b.comparing.whole(T)
     b.rows_max = 1
     a.put(T, "l", b"1")
     fleet.pass_time(SOON_MS)
     assert {*a.replaced} == {(T, B)}
-    assert not b.comparing.is_whole(T)
+    assert not b.comparing.whole(T)
 
 
 def test_follower_that_is_silent_or_too_slow_is_not_to_be_replaced_for_refusing() -> None:

@@ -15,7 +15,17 @@ from distkv.core.topics.topic_servers import SERVE, SILENT_MS
 from distkv.core.topics.unfit_followers import UNFIT_MS
 from distkv.errors import NotReadyError
 from distkv.wire.declared import pack
-from distkv.wire.topic_entries import Holder, ServerEntry, TopicEntry, read_entry, read_server, server_key, topic_key
+from distkv.wire.topic_entries import (
+    AS_OWNER,
+    Holder,
+    ServerEntry,
+    TopicEntry,
+    as_owner,
+    read_entry,
+    read_server,
+    server_key,
+    topic_key,
+)
 from distkv.wire.topic_requests import TopicSet
 from distkv.wire.values import pack_value
 from tests.service_steps import LIFE
@@ -289,12 +299,12 @@ def test_owner_that_hangs_is_no_reason_to_ask_it_for_ever() -> None:
 def test_follower_that_is_not_whole_says_what_it_lacks() -> None:
     """TOPIC-7."""
     _, b, _ = begun()
-    b.copies.whole = False
+    b.copies.is_whole = False
     b.leases.over.add(A)
     b.alive(C)
     b.put()
     assert (b.view().owner, b.view().lacking) == (B, (A,))
-    assert b.view().entry.lacks == ((Holder(A, LIFE),),)
+    assert b.view().entry.lacks == ((as_owner(Holder(A, LIFE)),),)
 
 
 def test_owner_that_followed_the_other_one_lacks_what_that_took_at_once() -> None:
@@ -328,10 +338,10 @@ def test_node_that_holds_nothing_begins_when_no_holder_is_reached() -> None:
 
 def test_what_was_joined_is_lacked_no_more() -> None:
     """TOPIC-5."""
-    _, _, c = begun()
+    _, b, c = begun()
     c.alive()
     c.put()
-    c.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=True))
+    c.do(lambda owners, turn: owners.joined(turn, "t", B, {b.owners.naming_of("t")}))
     assert c.view().lacking == ()
     assert only_entry(c).lacks == ()
 
@@ -341,10 +351,70 @@ def test_holders_that_are_not_whole_are_all_to_be_joined() -> None:
     _, _, c = begun()
     c.alive()
     c.put()
-    c.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=False))
+    c.do(lambda owners, turn: owners.joined(turn, "t", B, ()))
     assert c.view().lacking == (A,)
-    c.do(lambda owners, turn: owners.joined(turn, "t", A, is_whole=False))
+    c.do(lambda owners, turn: owners.joined(turn, "t", A, ()))
     assert c.view().lacking == ()
+
+
+def named_by_both() -> tuple[TopicNode, TopicNode, TopicNode]:
+    """`b` owns a topic, and `a` follows; `c` began it beyond a split, and names `a` in the moment in which that heals:
+    so the owner lacks what `c` has, and `a`, if that was whole for `c`."""
+    a, b, c = fleet(A, B, C)
+    b.alive(A)
+    b.put()
+    c.alive(A)
+    c.put()
+    a.hear([*b.changes.values()])
+    b.hear([*c.changes.values()])
+    assert (b.view().owner, b.view().followers, b.view().lacking) == (B, (A,), (A, C))
+    return a, b, c
+
+
+def test_copy_that_was_whole_by_another_naming_is_joined_as_a_part() -> None:
+    """TOPIC-18: `a` is whole for `b`, and has nothing of what `c` took."""
+    a, b, _ = named_by_both()
+    b.do(lambda owners, turn: owners.joined(turn, "t", A, {a.owners.naming_of("t")}))
+    assert b.view().lacking == (C,)
+    b.do(lambda owners, turn: owners.joined(turn, "t", C, {AS_OWNER}))
+    assert b.view().lacking == ()
+
+
+def test_copy_that_was_whole_by_the_naming_that_is_meant_is_enough() -> None:
+    """TOPIC-18."""
+    _, b, c = named_by_both()
+    b.do(lambda owners, turn: owners.joined(turn, "t", A, {c.owners.view("t").naming_of(A)}))
+    assert b.view().lacking == ()
+
+
+@pytest.mark.parametrize("is_meant", [False, True])
+def test_taker_lacks_what_its_owner_lacked_unless_it_was_whole_by_the_naming_that_is_meant(is_meant: bool) -> None:
+    """TOPIC-18, TOPIC-7."""
+    a, b, c = named_by_both()
+    b.pass_ms(2000)
+    a.hear([*b.changes.values()])
+    if is_meant:
+        a.copies.former.add(c.view().naming_of(A))
+    a.leases.over.add(B)
+    a.alive()
+    a.put()
+    assert (a.view().owner, a.view().lacking) == (A, () if is_meant else (C,))
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_follower_that_stays_is_named_anew_by_who_is_not_whole(is_whole: bool) -> None:
+    """TOPIC-11: else it would be whole for the new owner, and seem to have been so for the one before."""
+    a, b, c = fleet(A, B, C, replicas=3)
+    a.put()
+    met(a, b, c)
+    before = c.owners.naming_of("t")
+    b.copies.is_whole = is_whole
+    b.leases.over.add(A)
+    b.alive(C)
+    b.put()
+    c.hear([*b.changes.values()])
+    assert b.view().followers == (C,)
+    assert (c.owners.naming_of("t") == before) == is_whole
 
 
 def test_who_is_not_the_owner_has_joined_nothing() -> None:
@@ -352,7 +422,7 @@ def test_who_is_not_the_owner_has_joined_nothing() -> None:
     c.alive()
     c.put()
     b.hear([*c.changes.values()])
-    assert b.do(lambda owners, turn: owners.joined(turn, "t", A, is_whole=True)) == []
+    assert b.do(lambda owners, turn: owners.joined(turn, "t", A, {AS_OWNER})) == []
     assert b.view().lacking == (A, B)
 
 
@@ -400,7 +470,7 @@ def test_owner_lacks_what_a_silent_follower_has_that_gave_no_lease_since_its_sta
     a.leases.unheard.add(B)
     a.pass_ms(2000)
     assert (a.view().followers, a.view().lacking) == ((C,), (B,))
-    a.do(lambda owners, turn: owners.joined(turn, "t", B, is_whole=True))
+    a.do(lambda owners, turn: owners.joined(turn, "t", B, {AS_OWNER}))
     assert a.view().lacking == ()
 
 
