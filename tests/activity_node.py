@@ -141,7 +141,7 @@ class OneNode:
         self.step(ServiceWithdrawn(ACTIVITY, id))
 
     def send(self, client: int, text: str) -> int:
-        return self.ask(SendActivity(1, client, text.encode()))
+        return self.ask(SendActivity(1, client, (text.encode(),)))
 
     def says(
         self,

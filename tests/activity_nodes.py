@@ -112,7 +112,7 @@ class NetworkClient:
         self.sent_on[text] = connection
         self.fleet.sent_ms[text] = self.fleet.now_ms
         host = connection.host
-        host.ask(host.next_id(), SendActivity(1, connection.id, text.encode()))
+        host.ask(host.next_id(), SendActivity(1, connection.id, (text.encode(),)))
         return text
 
     def is_live(self, connection: Connection) -> bool:

@@ -115,6 +115,11 @@ class LineReader:
         self._looked = 0
         return line
 
+    def put_back(self, line: bytes) -> None:
+        """It is the next line again."""
+        self._data[:0] = line + b"\n"
+        self._looked = 0
+
 
 def bad_line(info: str) -> DecodeError:
     """Something is wrong with a line."""

@@ -39,6 +39,11 @@ from distkv.wire.activity_lines import (
     read_line,
 )
 
+TOGETHER_MAX: Final = 32
+"""So many activities that a client sends together are taken in one step: a step costs more than what is done in it."""
+TOGETHER_BYTES: Final = 64 << 10
+"""With so many bytes they are enough."""
+
 
 class TalkPhase(Enum):
     """How far a conversation is."""
@@ -99,9 +104,9 @@ class Entering:
 
 @attrs.frozen
 class Sending:
-    """Give an activity to everybody (`ActivityTalk.taken`)."""
+    """Give activities to everybody (`ActivityTalk.taken`)."""
 
-    activity: bytes
+    activities: tuple[bytes, ...]
 
 
 @attrs.frozen
@@ -124,7 +129,9 @@ TalkEffect: TypeAlias = SayLines | TellMissed | Registering | Checking | Enterin
 class ActivityTalk:
     """That of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, together_max: int = 1) -> None:
+        """So many activities that came together are given together, at the most."""
+        self._together_max: Final = together_max
         self.phase = TalkPhase.NEW
         self.ending: Ending | None = None
         """Why it is over."""
@@ -210,14 +217,15 @@ class ActivityTalk:
         ending = Ending.NOT_LOGGED_IN if self._login is not None else Ending.FAILED
         return self.refuse(str(error), ending, error.code)
 
-    def taken(self, origin: str, number: int) -> list[TalkEffect]:
+    def taken(self, origin: str, first: int, last: int) -> list[TalkEffect]:
         """The answer to `Sending`."""
         if self.phase is not TalkPhase.ASKING:
             return []
         self.phase = TalkPhase.IN
         found = list[TalkEffect]()
         if self._wants_names:
-            found.append(SayLines(encode_answer(TakenLine(origin, number)), is_last=False))
+            lines = [encode_answer(TakenLine(origin, number)) for number in range(first, last + 1)]
+            found.append(SayLines(b"".join(lines), is_last=False))
         return found if self._move is None else [*found, *self.moved(*self._move)]
 
     def not_taken(self, error: DistkvError) -> list[TalkEffect]:
@@ -272,12 +280,43 @@ class ActivityTalk:
         activity = activity_text(line.activity, line.username)  # its form is looked at before who sends it
         if self.phase is not TalkPhase.IN:
             return self.refuse("not logged in: send LOGIN first", Ending.NO_RIGHT)
-        has_other_secret = self._digest and line.secret is not None and _digest(line.secret) != self._digest
-        if line.username != self.user or has_other_secret:
+        if not self._is_user(line):
             what = f"logged in as user {self.user}: the message has another username or secret"
             return self.refuse(what, Ending.NO_RIGHT)
         self.phase = TalkPhase.ASKING
-        return [Sending(activity)]
+        return [Sending((activity, *self._further(len(activity))))]
+
+    def _further(self, size: int) -> list[bytes]:
+        """The activities that came right behind one with so many bytes, as far as nothing is wrong with them."""
+        found = list[bytes]()
+        try:
+            while len(found) + 1 < self._together_max and size < TOGETHER_BYTES:
+                text = self._reader.next_line()
+                if text is None:
+                    break
+                activity = self._activity_of(text)
+                if activity is None:
+                    self._reader.put_back(text)
+                    break
+                found.append(activity)
+                size += len(activity)
+        except DecodeError:
+            pass  # the line is too long, and waits
+        return found
+
+    def _activity_of(self, text: bytes) -> bytes | None:
+        """The activity that somebody may send with this line; None: there is something to say about it."""
+        try:
+            line = read_line(text)
+            if isinstance(line, ActivityLine) and self._is_user(line):
+                return activity_text(line.activity, line.username)
+        except DecodeError:
+            pass
+        return None
+
+    def _is_user(self, line: ActivityLine) -> bool:
+        has_other_secret = self._digest and line.secret is not None and _digest(line.secret) != self._digest
+        return line.username == self.user and not has_other_secret
 
     def _close(self, ending: Ending) -> CloseTalk:
         self.phase, self.ending, self._login, self._digest = TalkPhase.OVER, ending, None, b""

@@ -62,8 +62,9 @@ class ActivityNode:
         self._who: Final = Who(ground, self.clients, self.balance)
         self._rates: Final = Rates(settings.rate)
         self._listener: int | None = None
-        self._untaken: Final = list[tuple[int, int, int]]()
-        """When who waits to send more may do so, the number of his request, and that of his activity; a heap."""
+        self._untaken: Final = list[tuple[int, int, int, int]]()
+        """When who waits to send more may do so, the number of his request, and those of its activities, the first and
+        the last; a heap."""
 
     def begin(self, turn: ServiceTurn) -> None:
         """Begin; nothing was kept."""
@@ -209,13 +210,16 @@ class ActivityNode:
             turn.answer(id, NotFoundError("this client is not logged in"))
         elif client.is_leaving:
             turn.answer(id, NotReadyError("this client was told to go to another node"))
-        elif len(send.activity) > ACTIVITY_BYTES_MAX:
-            turn.answer(id, TooLargeError(f"an activity has {len(send.activity)} bytes: {ACTIVITY_BYTES_MAX} may be"))
+        elif (size := max(map(len, send.activities), default=0)) > ACTIVITY_BYTES_MAX:
+            turn.answer(id, TooLargeError(f"an activity has {size} bytes: {ACTIVITY_BYTES_MAX} may be"))
         else:
             sender = None if client.mark is None else client.mark.sender_of(client.user)
-            self.delivery.say(turn, send.activity, sender, client.id)
             user = client.user if client.user != ANONYMOUS else f"{ANONYMOUS} {client.id}"
-            heappush(self._untaken, (self._rates.sent(user, turn.boot_ms), id, self.delivery.own.last))
+            first, next_ms = self.delivery.own.last + 1, turn.boot_ms
+            for activity in send.activities:
+                self.delivery.say(turn, activity, sender, client.id)
+                next_ms = self._rates.sent(user, turn.boot_ms)
+            heappush(self._untaken, (next_ms, id, first, self.delivery.own.last))
 
     @property
     def _is_full(self) -> bool:
@@ -225,8 +229,8 @@ class ActivityNode:
 
     def _let_send(self, turn: ServiceTurn) -> None:
         while self._untaken and not self._is_full and self._untaken[0][0] <= turn.boot_ms:
-            _, id, number = heappop(self._untaken)
-            turn.answer(id, Taken(self.delivery.origin, number), waits=False)
+            _, id, first, last = heappop(self._untaken)
+            turn.answer(id, Taken(self.delivery.origin, first, last), waits=False)
 
     def check(self, *, is_whole: bool = True) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

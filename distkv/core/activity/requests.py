@@ -70,13 +70,13 @@ class Login(ServiceRequest):
 
 @attrs.frozen
 class SendActivity(ServiceRequest):
-    """A client says something to everybody."""
+    """A client says something to everybody, perhaps several things, in their order."""
 
     seq: int
     client: int
     """The number of its `Login`."""
-    activity: bytes
-    """As `ActivityItem.activity`."""
+    activities: tuple[bytes, ...]
+    """Each as `ActivityItem.activity`."""
 
 
 @attrs.frozen
@@ -122,10 +122,11 @@ class MoveOn(ServiceReply):
 
 @attrs.frozen
 class Taken(ServiceReply):
-    """To `SendActivity`: the client's next activity may be read, and this one is called so."""
+    """To `SendActivity`: the client's next activity may be read, and these are called so."""
 
     origin: str
-    number: int
+    first: int
+    last: int
 
 
 @attrs.frozen

@@ -48,9 +48,9 @@ class TalkQuestions:
                 self._ask(ACCOUNTS, check, lambda why: self._talk.checked(_error(why)))
             case Entering(username, resume, client):
                 self._client = self._ask(ACTIVITY, Login(0, username, resume, client, self._source), self._entered)
-            case Sending(activity):
-                request = SendActivity(0, self._client, activity)
-                self._ask(ACTIVITY, request, self._taken)
+            case Sending(activities):
+                self._driver.work.done += len(activities)
+                self._ask(ACTIVITY, SendActivity(0, self._client, activities), self._taken)
             case _:
                 assert_never(what)
 
@@ -93,7 +93,7 @@ class TalkQuestions:
 
     def _taken(self, result: ServiceResult) -> list[TalkEffect]:
         if isinstance(result, Taken):
-            return self._talk.taken(result.origin, result.number)
+            return self._talk.taken(result.origin, result.first, result.last)
         return self._talk.not_taken(_error(result) or InternalError("the service activity answered nonsense"))
 
 

@@ -55,7 +55,9 @@ class ActivityClient:
         told: ToldLines,
         missed: MissedLines,
         nursery: trio.Nursery,
+        together_max: int,
     ) -> None:
+        """So many activities that it sends together are given together, at the most."""
         self.sender = Sender(driver.committer, stream, nursery)
         self._driver: Final = driver
         self._stream: Final = stream
@@ -63,7 +65,7 @@ class ActivityClient:
         self._told: Final = told
         self._missed: Final = missed
         self._nursery: Final = nursery
-        self._talk: Final = ActivityTalk()
+        self._talk: Final = ActivityTalk(together_max)
         self._questions: Final = TalkQuestions(driver, self._talk, self._follow, self.sender.origin)
         self._effects: Final = deque[TalkEffect]()
         self._is_at_work = False

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from distkv.core.activity.config import ActivityLimits
-from distkv.core.activity.conversation import ActivityTalk, Ending, SayLines
+from distkv.core.activity.conversation import TOGETHER_MAX, ActivityTalk, Ending, SayLines
 from distkv.core.activity.requests import ActivityGiven, Attend
 from distkv.core.activity.settings import ACTIVITY
 from distkv.core.ready import ServiceResult
@@ -45,8 +45,11 @@ class ActivityListener:
         limits: ActivityLimits,
         listeners: Sequence[trio.abc.Listener[trio.abc.HalfCloseableStream]],
         place: ListenerPlace,
+        together_max: int = TOGETHER_MAX,
     ) -> None:
-        """`place`: where the clients of other nodes are sent to."""
+        """`place`: where the clients of other nodes are sent to. `together_max`: so many activities that a client sends
+        together are given together."""
+        self._together_max: Final = together_max
         self._driver: Final = driver
         self._limits: Final = limits
         self._listeners: Final = listeners
@@ -108,7 +111,9 @@ class ActivityListener:
         try:
             async with stream:
                 async with trio.open_nursery() as nursery:
-                    client = ActivityClient(driver, stream, idle, self._told, self._missed, nursery)
+                    client = ActivityClient(
+                        driver, stream, idle, self._told, self._missed, nursery, self._together_max
+                    )
                     await client.serve()
                     nursery.cancel_scope.cancel()
                 if client.ending not in (None, Ending.LOGOUT):

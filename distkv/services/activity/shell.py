@@ -12,6 +12,7 @@ import trio
 
 from distkv.config import Config
 from distkv.core.activity.config import ActivityConfig, ActivityLimits
+from distkv.core.activity.conversation import TOGETHER_MAX
 from distkv.core.activity.requests import EndActivity
 from distkv.core.activity.settings import ACTIVITY
 from distkv.engine.driver import Driver
@@ -38,7 +39,8 @@ class ActivityShell:
     async def serve(self, driver: Driver, config: Config, listeners: Sequence[trio.SocketListener]) -> None:
         """Serve clients until cancelled, or until the node is retired."""
         place = place_of(config.of(ActivityConfig), listeners, driver.replica.settings.addr)
-        await ActivityListener(driver, config.of(ActivityLimits), listeners, place).run()
+        together_max = min(TOGETHER_MAX, config.of(ActivityConfig).rate)
+        await ActivityListener(driver, config.of(ActivityLimits), listeners, place, together_max).run()
 
     async def end(self, driver: Driver) -> None:
         """See that all clients go elsewhere."""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, Protocol, assert_never
 
 from distkv.core.activity.conversation import (
+    TOGETHER_MAX,
     ActivityTalk,
     Checking,
     CloseTalk,
@@ -66,7 +67,7 @@ class ChatConnection:
     def __init__(self, listener: ChatListener, client: ListenerClient) -> None:
         self._listener: Final = listener
         self._client: Final = client
-        self._talk: Final = ActivityTalk()
+        self._talk: Final = ActivityTalk(TOGETHER_MAX)
         self._login = 0
         self._asked: Final = set[int]()
         self.is_open = True
@@ -124,8 +125,8 @@ class ChatConnection:
                     self._do(self._talk.checked(None))
                 case Entering(username=user, resume=resume, client=client):
                     self._login = self._ask(Login(1, user, resume, client))
-                case Sending(activity=activity):
-                    self._ask(SendActivity(1, self._login, activity))
+                case Sending(activities=activities):
+                    self._ask(SendActivity(1, self._login, activities))
                 case CloseTalk():
                     self._withdraw()
                     self._listener.to_client(self.broke)
@@ -154,7 +155,7 @@ class ChatConnection:
         elif isinstance(result, MoveOn):
             self._do(self._talk.moved(result.host, result.port, result.resume))
         elif isinstance(result, Taken):
-            self._do(self._talk.taken(result.origin, result.number))
+            self._do(self._talk.taken(result.origin, result.first, result.last))
         elif isinstance(result, DistkvError):
             is_login = answer.id == self._login
             self._do(self._talk.refused(result) if is_login else self._talk.not_taken(result))

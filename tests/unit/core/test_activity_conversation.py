@@ -10,6 +10,7 @@ import json
 import pytest
 
 from distkv.core.activity.conversation import (
+    TOGETHER_BYTES,
     ActivityTalk,
     Checking,
     CloseTalk,
@@ -24,6 +25,7 @@ from distkv.core.activity.conversation import (
 )
 from distkv.core.activity.requests import ActivityGap, ActivityItem
 from distkv.errors import BusyError, RequestError
+from distkv.wire.activity_lines import LINE_BYTES_MAX
 
 LOGIN = {"command": "LOGIN", "username": "anonymous"}
 LOGIN_AARON = {"command": "LOGIN", "username": "aaron", "secret": "s"}
@@ -46,8 +48,8 @@ class Talk(ActivityTalk):
         return found
 
 
-def logged_in(login: dict[str, object] | None = None) -> Talk:
-    talk = Talk()
+def logged_in(login: dict[str, object] | None = None, together_max: int = 1) -> Talk:
+    talk = Talk(together_max)
     for effect in talk.send(login or LOGIN):
         if isinstance(effect, Checking):
             talk.checked(None)
@@ -140,20 +142,60 @@ def test_nobody_registers_the_name_of_all() -> None:
 
 
 def test_activity_has_the_name_of_its_sender() -> None:
-    assert logged_in().send(ACTIVITY) == [Sending(b'{"a":1,"authenticated_user":"anonymous"}')]
+    assert logged_in().send(ACTIVITY) == [Sending((b'{"a":1,"authenticated_user":"anonymous"}',))]
 
 
 def test_next_message_is_read_when_the_activity_is_taken() -> None:
     talk = logged_in()
     assert len(talk.send(ACTIVITY, ACTIVITY)) == 1
-    assert talk.taken("a.1", 1) == []
+    assert talk.taken("a.1", 1, 1) == []
     assert len(talk.send()) == 1
+
+
+def sent(effects: list[TalkEffect]) -> list[int]:
+    """How many activities are given together."""
+    return [len(effect.activities) for effect in effects if isinstance(effect, Sending)]
+
+
+def test_activities_that_come_together_are_given_together() -> None:
+    assert sent(logged_in(together_max=3).send(*[ACTIVITY] * 4)) == [3]
+
+
+def test_activities_with_many_bytes_are_given_one_after_the_other() -> None:
+    large = {**ACTIVITY, "activity": {"a": "x" * (TOGETHER_BYTES - 1000)}}
+    assert sent(logged_in(together_max=9).send(large, ACTIVITY, large, large, ACTIVITY)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ({**ACTIVITY, "username": "berta"}, "AUTHENTICATION_FAIL"),
+        ({**ACTIVITY, "activity": 1}, "INVALID_MESSAGE"),
+        (LOGIN, "INVALID_MESSAGE"),
+        (b"x" * (LINE_BYTES_MAX + 1), "INVALID_MESSAGE"),
+    ],
+)
+def test_what_is_wrong_behind_activities_is_said_when_they_are_taken(
+    line: dict[str, object] | bytes, command: str
+) -> None:
+    talk = logged_in(together_max=9)
+    assert sent(talk.send(ACTIVITY, ACTIVITY, line)) == [2]
+    assert talk.taken("a.1", 1, 2) == []
+    assert said(talk.send())[0][0] == command
+
+
+def test_each_of_several_activities_is_called_something() -> None:
+    talk = logged_in({**LOGIN, "taken": True}, together_max=9)
+    talk.send(ACTIVITY, ACTIVITY)
+    (found,) = talk.taken("a.1", 7, 8)
+    assert isinstance(found, SayLines)
+    assert [json.loads(line)["number"] for line in found.lines.splitlines()] == [7, 8]
 
 
 def test_who_asks_for_it_is_told_what_an_activity_is_called() -> None:
     talk = logged_in({**LOGIN, "taken": True})
     talk.send(ACTIVITY)
-    (found,) = talk.taken("a.1", 7)
+    (found,) = talk.taken("a.1", 7, 7)
     assert isinstance(found, SayLines)
     assert not found.is_last
     assert json.loads(found.lines) == {"command": "ACTIVITY_TAKEN", "origin": "a.1", "number": 7}
@@ -163,7 +205,7 @@ def test_client_is_sent_elsewhere_when_what_it_sent_is_taken() -> None:
     talk = logged_in()
     talk.send(ACTIVITY)
     assert talk.moved("host", 7, None) == []
-    assert ending(talk.taken("a.1", 7)) is Ending.MOVED
+    assert ending(talk.taken("a.1", 7, 7)) is Ending.MOVED
 
 
 def test_activity_before_a_login_is_no_right() -> None:
@@ -221,7 +263,7 @@ def test_answers_that_come_behind_the_end_change_nothing(login: dict[str, object
     talk = Talk()
     talk.send(login)
     talk.refuse("over")
-    late = [talk.registered(None), talk.checked(None), talk.entered(None, None, ()), talk.taken("a.1", 1)]
+    late = [talk.registered(None), talk.checked(None), talk.entered(None, None, ()), talk.taken("a.1", 1, 1)]
     late += [talk.not_taken(BusyError("full")), talk.refused(BusyError("full"))]
     late += [talk.moved("host", 1, None), talk.refuse("again")]
     assert late == [[]] * len(late)
