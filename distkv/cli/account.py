@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import asyncclick as click
 
@@ -16,12 +17,28 @@ from distkv.cli.commands import Commands
 from distkv.cli.output import Form, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
-from distkv.errors import SettingsError
+from distkv.errors import DistkvError, SettingsError
 from distkv.text.display import word
 from distkv.wire.account_requests import NAME_CHARS_MAX, is_username
 from distkv.wire.fields import read_flag, read_list
 
+if TYPE_CHECKING:
+    from asyncclick.shell_completion import CompletionItem
+
 COMMANDS = Commands({"list": "account:list_command", "remove": "account:remove_command"})
+
+
+def suggest_accounts(context: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
+    """The accounts whose names begin with `word`."""
+    from distkv.cli.suggestions import LISTED_MAX, asking_client, offer
+
+    try:
+        with asking_client(context) as client:
+            page = client.request("account_list", {"prefix": word, "limit": LISTED_MAX}, is_read=True)
+        names = [str(name) for name in read_list(page.get("names"), "names")]
+    except DistkvError:
+        return []
+    return [offer(name) for name in names if name.startswith(word) and name.isprintable()]
 
 
 @click.group("account", commands=COMMANDS)
@@ -33,7 +50,7 @@ def account_group() -> None:
 
 
 @click.command("list")
-@click.argument("prefix", default="")
+@click.argument("prefix", default="", shell_complete=suggest_accounts)
 @output_option
 @click.pass_obj
 def list_command(session: CliSession, prefix: str, form: str | None) -> Job:
@@ -51,7 +68,7 @@ def _list(session: CliSession, prefix: str, form: Form) -> None:
 
 
 @click.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=suggest_accounts)
 @click.pass_obj
 def remove_command(session: CliSession, name: str) -> Job:
     """Remove the account NAME: nobody logs in with its secret any more.

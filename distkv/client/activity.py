@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
+from distkv.client.arguments import check_patience
 from distkv.errors import (
     BadValueError,
     BusyError,
@@ -95,6 +96,18 @@ class _SentActivity:
     """What it is called, once it was taken."""
     is_abandoned: bool = False
     """Nobody waits for the result."""
+
+
+def activity_half(user: str, secret: str | None, connect_s: object, reply_s: object, *, listens: bool) -> ActivityHalf:
+    """That of a client, as a program wants it.
+
+    Raises:
+        BadValueError: it is no user, or no secret.
+        SettingsError: a time that is none.
+    """
+    check_patience("connect_s", connect_s)
+    check_patience("reply_s", reply_s)
+    return ActivityHalf(user, secret, listens=listens)
 
 
 class ActivityHalf:

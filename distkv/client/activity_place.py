@@ -61,6 +61,13 @@ class ActivityRoute:
         return now_s - self._since_s >= self._patience_s
 
 
+def keep_alive(line: socket.socket) -> None:
+    """Notice on this connection when the node vanishes without a word."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in KEEPALIVE:
+        line.setsockopt(socket.IPPROTO_TCP, name, seconds)
+
+
 def read_place(reply: Fields) -> ListenerAddress:
     """Where a node says that its listener is.
 

@@ -9,7 +9,6 @@ closed nobody waits any more.
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -17,10 +16,9 @@ from typing import Final, Self
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from distkv.client.activity import ActivityHalf, ActivityMessage, ActivityMissed, ActivityNews
-from distkv.client.activity_place import KEEPALIVE, ActivityRoute, ListenerAddress, is_final, never_taken, read_place
+from distkv.client.activity import ActivityHalf, ActivityMessage, ActivityMissed, ActivityNews, activity_half
+from distkv.client.activity_place import ActivityRoute, ListenerAddress, is_final, keep_alive, never_taken, read_place
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, address_text, read_hosts
-from distkv.client.arguments import check_patience
 from distkv.client.async_client import open_client
 from distkv.client.background import BackgroundTask
 from distkv.client.side_tasks import side_tasks
@@ -55,9 +53,7 @@ def open_activity(
         BadValueError: a user or a secret that is none.
         SettingsError: a host, a port or a time that is none.
     """
-    check_patience("connect_s", connect_s)
-    check_patience("reply_s", reply_s)
-    half = ActivityHalf(user, secret, listens=listens)
+    half = activity_half(user, secret, connect_s, reply_s, listens=listens)
     return AsyncActivity(read_hosts(host, port), half, connect_s=connect_s, reply_s=reply_s)
 
 
@@ -199,10 +195,7 @@ class AsyncActivity:
         place = self._route.next_place() or await self._find()
         with anyio.fail_after(self._connect_s):
             stream = await anyio.connect_tcp(*place)
-        line = stream.extra(SocketAttribute.raw_socket)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, seconds in KEEPALIVE:
-            line.setsockopt(socket.IPPROTO_TCP, name, seconds)
+        keep_alive(stream.extra(SocketAttribute.raw_socket))
         async with stream:
             try:
                 await self._talk(stream, place)

@@ -19,17 +19,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from distkv.client.activity import ActivityHalf, ActivityMessage, ActivityMissed, ActivityNews
+from distkv.client.activity import ActivityHalf, ActivityMessage, ActivityMissed, ActivityNews, activity_half
 from distkv.client.activity_place import (
-    KEEPALIVE,
     ActivityRoute,
     ListenerAddress,
     is_final,
+    keep_alive,
     never_taken,
     read_place,
 )
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, address_text, read_hosts
-from distkv.client.arguments import check_patience
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError, UnreachableError
 
@@ -65,9 +64,7 @@ def connect_activity(
         DisabledError: the node has no listener.
         DistkvError: it may not log in.
     """
-    check_patience("connect_s", connect_s)
-    check_patience("reply_s", reply_s)
-    half = ActivityHalf(user, secret, listens=listens)
+    half = activity_half(user, secret, connect_s, reply_s, listens=listens)
     return Activity(read_hosts(host, port), half, connect_s=connect_s, reply_s=reply_s)
 
 
@@ -219,9 +216,7 @@ class Activity:
         with line:
             was_in = False
             try:
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for name, seconds in KEEPALIVE:
-                    line.setsockopt(socket.IPPROTO_TCP, name, seconds)
+                keep_alive(line)
                 line.settimeout(self._reply_s)
                 line.sendall(half.connected())
                 while not self._is_over and self._exchange(line):

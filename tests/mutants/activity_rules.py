@@ -9,6 +9,14 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 
 ACTIVITY_RULES = (
     broken(
+        "ahead-of-nobody",
+        "a client that is ahead of the only node does not wait for others (ACTIVITY-13)",
+        "core/activity/node.py",
+        "        if self._others.is_alone:\n            return 0\n",
+        "",
+        LOGINS,
+    ),
+    broken(
         "full-resumes-of-one-host",
         "logins that lack much come from each host in turn",
         "core/activity/active_clients.py",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.process.account_users import RIGHT, WRONG, listener_port, login, register
 from tests.process.cluster import Cluster, open_cluster
-from tests.process.servers import Server, open_servers, wait_until
+from tests.process.servers import Server, open_servers, run_command, wait_until
 from tests.process.tokens import SETTINGS, wait_states
 
 SECRET = "never-to-be-seen"
@@ -47,6 +47,9 @@ def test_account_outlives_a_kill_and_is_hidden_listed_and_removed(server: Server
     assert server.run("get", ":n.service.accounts.ann").code == 6
     shown = [server.run(*words).text for words in (("state",), ("list", ":n"), ("activity", "account", "list"))]
     assert shown[-1] == "ann\n"
+    asked = ("client", "-p", str(server.port), "activity", "account", "remove", "a")
+    found = run_command(*asked, environment=server.environment | {"_DISTKV_COMPLETE": "fish"})
+    assert found.text.split("\t")[1] == "ann"
     assert not any(SECRET in text for text in (*shown, server.errors))
     wait_until(lambda: server.run("token", "servers").code == 0, "tokens are served", 30, server.dump)
     removed = [server.run("activity", "account", "remove", name).code for name in ("ann", "ann", "\n")]

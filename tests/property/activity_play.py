@@ -9,7 +9,7 @@ from collections import Counter
 
 import attrs
 
-from tests.activity_nodes import Fleet, NetworkClient
+from tests.activity_net import Fleet, NetworkClient
 
 CALM_MS = 40_000
 

@@ -23,6 +23,8 @@ from distkv.model.invariant import must
 
 PATIENCE_MS: Final = 5000
 """A client that is ahead of its new node waits so long until the node has what the client has."""
+LONELY_MS: Final = 1000
+"""It waits so long while no other node seems alive; not at all where there is no other one."""
 ORIGINS_WAITING_MAX: Final = 300_000
 """A map of many origins takes room until its client is logged in."""
 SERVED_MAX: Final = 1000
@@ -95,6 +97,7 @@ class ActiveClients:
         self._waiting: Final = dict[int, _WaitingLogin]()
         self._served: Final = dict[int, None]()
         """From where somebody was let in since somebody waits; who was so last is the last."""
+        self._patience_ms = PATIENCE_MS
         self._origins_waiting = 0
         """In the maps of those that wait."""
         self.leaving = 0
@@ -145,13 +148,14 @@ class ActiveClients:
         self._wait_no_more(id)
         return id
 
-    def take_arrivals(self, now_ms: int, gather: Callable[[Login, int], int]) -> list[Arrival]:
-        """Those who wait no longer. `gather` says when what somebody lacks can be gathered: now, or later."""
-        found = list[Arrival]()
+    def take_arrivals(self, now_ms: int, patience_ms: int, gather: Callable[[Login, int], int]) -> list[Arrival]:
+        """Those who wait no longer: those who lack nothing, or have waited for so long. `gather` says when what
+        somebody lacks can be gathered: now, or later."""
+        self._patience_ms, found = patience_ms, list[Arrival]()
         for id, waiting in self._in_turn():
             if waiting.again_ms > now_ms:
                 continue
-            if not waiting.look_on(self._origins.reached) or waiting.since_ms + PATIENCE_MS <= now_ms:
+            if not waiting.look_on(self._origins.reached) or waiting.since_ms + patience_ms <= now_ms:
                 waiting.again_ms = gather(waiting.login, now_ms)
                 if waiting.again_ms <= now_ms:
                     self._served.pop(waiting.login.source, None)
@@ -194,7 +198,7 @@ class ActiveClients:
 
     def wake_ms(self) -> int | None:
         """When the first of those who wait has waited long enough, or is looked at again."""
-        return min((one.again_ms or one.since_ms + PATIENCE_MS for one in self._waiting.values()), default=None)
+        return min((one.again_ms or one.since_ms + self._patience_ms for one in self._waiting.values()), default=None)
 
     def _in_turn(self) -> list[tuple[int, _WaitingLogin]]:
         """Who waits: first those from hosts from which nobody was let in for longest, or nobody at all."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Final, assert_never
 
-from distkv.core.activity.active_clients import MOVED_MS, ActiveClient, ActiveClients, Arrival
+from distkv.core.activity.active_clients import LONELY_MS, MOVED_MS, PATIENCE_MS, ActiveClient, ActiveClients, Arrival
 from distkv.core.activity.balance import Balance
 from distkv.core.activity.client_mark import new_mark, read_mark
 from distkv.core.activity.delivery import Delivery
@@ -76,7 +76,7 @@ class ActivityNode:
         self._who.step(turn, what)
         self.delivery.settle(turn)
         if self.clients.waiting and self.delivery.is_ready:
-            for arrival in self.clients.take_arrivals(turn.boot_ms, self._gathering.begin):
+            for arrival in self.clients.take_arrivals(turn.boot_ms, self._patience_ms, self._gathering.begin):
                 self._arrived(turn, arrival)
             if self.clients.waiting:
                 self.delivery.ahead.look(turn, self.clients.take_lacking)
@@ -182,6 +182,13 @@ class ActivityNode:
                 self.clients.wait(id, login, mark, turn.boot_ms)
                 if (crowding := self.clients.take_crowding()) is not None:
                     turn.answer(crowding, BusyError("clients that wait here had too much elsewhere: try again later"))
+
+    @property
+    def _patience_ms(self) -> int:
+        """So long a client waits that is ahead of this node."""
+        if self._others.is_alone:
+            return 0
+        return PATIENCE_MS if self._others.seem_alive else LONELY_MS
 
     def _arrived(self, turn: ServiceTurn, arrival: Arrival) -> None:
         """It is logged in, and gets what it lacks."""

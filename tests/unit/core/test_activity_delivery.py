@@ -16,7 +16,7 @@ from distkv.wire.activity_bodies import (
     SenderMark,
     WindowAsked,
 )
-from tests.activity_node import LATER_START, START, A, B, C, D, OneNode, kept, origin_of, sender
+from tests.one_activity_node import LATER_START, START, A, B, C, D, OneNode, kept, origin_of, sender
 from tests.service_steps import LIFE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.activity.active_clients import ORIGINS_WAITING_MAX, ActiveClients
+from distkv.core.activity.active_clients import ORIGINS_WAITING_MAX, PATIENCE_MS, ActiveClients
 from distkv.core.activity.ahead import NAMES_MAX, NODES_MAX
 from distkv.core.activity.gathering import EACH_S, LITTLE
 from distkv.core.activity.origins import Origins
@@ -23,7 +23,7 @@ from distkv.wire.activity_bodies import (
 )
 from distkv.wire.activity_lines import ACTIVITY_BYTES_MAX
 from distkv.wire.declared import pack
-from tests.activity_node import ATTEND, START, A, B, C, D, OneNode, kept, origin_of, sender
+from tests.one_activity_node import ATTEND, START, A, B, C, D, OneNode, kept, origin_of, sender
 
 
 def test_client_that_resumes_for_the_first_time_is_told_where_the_node_is() -> None:
@@ -75,6 +75,21 @@ def test_node_asks_the_origin_itself_for_what_a_client_has_and_it_has_not() -> N
     assert node.holes() == [(C, HoleAsked(origin_of(C), 2, 2))]
     node.fills(kept(C, 2, "y"), until=2)
     assert (node.is_logged_in(client), node.given) == (True, ["x", "y"])
+
+
+def test_client_that_is_ahead_of_the_only_node_does_not_wait() -> None:
+    node = OneNode().ready()
+    assert node.is_logged_in(node.login({origin_of(A): 1}))
+
+
+def test_client_that_is_ahead_waits_a_second_while_no_other_node_seems_alive() -> None:
+    node = OneNode(B).ready()
+    node.sees(())
+    client = node.login({origin_of(B): 1})
+    node.pass_ms(900)
+    assert not node.is_logged_in(client)
+    node.pass_ms(100)
+    assert node.is_logged_in(client)
 
 
 def test_what_a_client_says_that_no_node_has_is_not_waited_for() -> None:
@@ -165,7 +180,7 @@ def test_long_map_of_a_login_that_waits_is_looked_at_once() -> None:
     origins = CountingOrigins(origin_of(A), 10, 1000)
     clients = ActiveClients(10, origins)
     clients.wait(1, Login(1, "ann", {f"x.{count:012x}": count // 500 for count in range(1000)}), None, 0)
-    assert [clients.take_arrivals(0, lambda _, now_ms: now_ms) for _ in range(100)] == [[]] * 100
+    assert [clients.take_arrivals(0, PATIENCE_MS, lambda _, now_ms: now_ms) for _ in range(100)] == [[]] * 100
     assert origins.asked < 1000
 
 

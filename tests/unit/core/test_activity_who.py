@@ -7,7 +7,7 @@ from distkv.model.event import NodeName
 from distkv.wire.activity import ActivityPeople, ActivityWho
 from distkv.wire.declared import pack
 from distkv.wire.routed import REPLIES, NodeItem, NodePage, PageAsked
-from tests.activity_node import A, B, C, OneNode
+from tests.one_activity_node import A, B, C, OneNode
 
 
 def _says_who(node: OneNode, other: NodeName, *users: str, more: bool = False) -> None:
