@@ -30,7 +30,9 @@ class Hearsay:
     def speaks(self, speaker: NodeId, turn: SwimTurn) -> None:
         """Something came from this node, which thereby says that it lives at this generation."""
         entry = self._node.table.entries.get(speaker.node)
-        if entry is not None and entry.state is not MemberState.ALIVE and entry.generation >= speaker.generation:
+        if entry is None or entry.generation < speaker.generation:
+            return
+        if entry.generation > speaker.generation or entry.state is not MemberState.ALIVE:
             self._node.answer(entry, turn)
 
     def hear(self, rumours: Iterable[Rumour], turn: SwimTurn) -> None:

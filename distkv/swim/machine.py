@@ -24,6 +24,7 @@ from distkv.swim.inputs import (
     KnownNodes,
     LeaveGroup,
     Member,
+    MessagesMissed,
     Noticed,
     SayMessage,
     Seeds,
@@ -110,6 +111,14 @@ class SwimMachine:
         table = self._node.table
         return tuple([table.entries[name].as_member() for name in table.names])
 
+    def message_places(self, now_ms: int) -> int:
+        """How many user messages of the largest size may be said now."""
+        return self._node.messages.places(now_ms, len(self._node.table.live))
+
+    def message_wait_ms(self, now_ms: int) -> int:
+        """How long until one may be said."""
+        return self._node.messages.wait_ms(now_ms, len(self._node.table.live))
+
     def statistics(self) -> dict[str, int | list[str]]:
         """What a node shows of it; numbers from 0, `health` to 8. `udp_blocked`: who is heard on links only."""
         counts = self.counts
@@ -146,11 +155,14 @@ class SwimMachine:
                 self._make_up_for(self._node.settings.interval_ms, now_ms)
             case LeaveGroup():
                 self._leave(turn)
-            case SayMessage() | ChangeKeys():
+            case SayMessage(kind, body):
+                self._node.messages.say(kind, body)
+            case ChangeKeys():
                 pass
             case _:
                 assert_never(item)
         self._follow_up(turn)
+        self._node.send_messages(turn)
         self._wake_ms = self._next_wake_ms(now_ms)
         return SwimStep(turn.datagrams, turn.reports, self._wake_ms)
 
@@ -180,10 +192,11 @@ class SwimMachine:
         if self._node.is_leaving:
             return now_ms + FORGET_MS if self._leave_ms is None else self._leave_ms
         found = min(parts.prober.wake_ms(), self._forget_ms)
-        for due_ms in (self._node.suspicions.due_ms(), parts.relays.wake_ms(), parts.joiner.wake_ms()):
+        missed_ms = self._node.messages.missed_at_ms
+        for due_ms in (self._node.suspicions.due_ms(), parts.relays.wake_ms(), parts.joiner.wake_ms(), missed_ms):
             if due_ms is not None and due_ms < found:
                 found = due_ms
-        if len(self._node.queue) and self._node.table.live and self._tick_ms < found:
+        if self._node.has_news and self._node.table.live and self._tick_ms < found:
             found = self._tick_ms
         return max(found, now_ms)
 
@@ -205,17 +218,19 @@ class SwimMachine:
             parts.prober.ping(Purpose.ROUND, target, turn, page=page)
         if now_ms >= self._tick_ms:
             self._tick(turn)
+        if self._node.messages.take_missed(now_ms):
+            turn.reports.append(MessagesMissed())
         if now_ms >= self._forget_ms:
             self._forget(now_ms)
 
     def _tick(self, turn: SwimTurn) -> None:
         node = self._node
-        if not len(node.queue):
+        if not node.has_news:
             return
         self._tick_ms = turn.now_ms + node.settings.interval_ms * TICK_PERCENT // 100
         carrier = partial(GossipFrame, node.own.id)
         for peer in node.table.some_live(TICK_PEERS, node.rng):
-            node.send(peer.address, peer.record.start, node.compose(carrier), turn)
+            node.send(peer.address, peer.record.start, node.compose(carrier, turn.now_ms), turn)
 
     def _forget(self, now_ms: int) -> None:
         self._forget_ms = now_ms + FORGET_MS
@@ -233,8 +248,9 @@ class SwimMachine:
                 if entry is not None and entry.is_live and entry.generation == probe.target.generation:
                     self._doubt(entry, turn)
             case Purpose.HOLDER:
-                applicant = parts.doorkeeper.silent(name)
-                if applicant is not None:
+                applicant, holder = parts.doorkeeper.silent(name), node.table.entries.get(name)
+                if applicant is not None and holder is not None:
+                    node.retire(holder.record.start)
                     self._mailroom.admit(applicant.teller, applicant.record, turn)
                     self._mailroom.flush(applicant.teller, turn)
             case Purpose.NAMESAKE:

@@ -16,7 +16,7 @@ import attrs
 from distkv.errors import FrameError
 from distkv.swim.doorkeeper import Doorkeeper
 from distkv.swim.hearsay import Hearsay
-from distkv.swim.inputs import Joined
+from distkv.swim.inputs import Joined, MessageHeard
 from distkv.swim.join import Joiner
 from distkv.swim.members import MemberEntry
 from distkv.swim.namesakes import Namesakes
@@ -30,6 +30,7 @@ from distkv.wire.swim_frames import (
     Frame,
     GossipFrame,
     JoinAck,
+    JoinCode,
     JoinNak,
     JoinRedirect,
     JoinRequest,
@@ -39,7 +40,7 @@ from distkv.wire.swim_frames import (
     PongFrame,
     decode_frame,
 )
-from distkv.wire.swim_records import Address, MemberState, NodeRecord, Payload, Rumour
+from distkv.wire.swim_records import Address, MemberState, NodeRecord, Payload, Rumour, numeric_address
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -91,7 +92,7 @@ class Mailroom:
         if turn.answers:
             answers = [*turn.answers.values()]
             turn.answers.clear()
-            gossip = self._node.compose(partial(GossipFrame, self._node.own.id), answers)
+            gossip = self._node.compose(partial(GossipFrame, self._node.own.id), turn.now_ms, answers)
             self._node.send(teller.address, teller.start, gossip, turn)
 
     def admit(self, teller: Teller, record: NodeRecord, turn: SwimTurn) -> None:
@@ -123,12 +124,21 @@ class Mailroom:
             case JoinAck(record):
                 return self._ack(teller, record, turn)
             case JoinNak():
-                is_asked = self._parts.joiner.is_asked(teller.address, turn.now_ms)
-                self._parts.joiner.refused(teller, frame, turn)
-                return is_asked
+                return self._nak(teller, frame, turn)
             case JoinRedirect() | BroadcastFrame():
                 return False  # nobody says these yet
         assert_never(frame)
+
+    def _nak(self, teller: Teller, nak: JoinNak, turn: SwimTurn) -> bool:
+        parts = self._parts
+        if not parts.joiner.is_asked(teller.address, turn.now_ms):
+            return False
+        holder = numeric_address(nak.etag.decode("latin-1"))
+        if nak.code == JoinCode.NAME_TAKEN and parts.joiner.is_joined and holder is not None:
+            parts.namesakes.told_of(holder, turn)  # who of both ends is not for others to say
+        else:
+            parts.joiner.refused(teller, nak, turn)
+        return True
 
     def _ping(self, teller: Teller, ping: PingFrame, turn: SwimTurn) -> bool:
         node, parts = self._node, self._parts
@@ -144,7 +154,7 @@ class Mailroom:
                 pong = PongFrame(ping.source, node.own.id, ping.seq, ping.ttl)
                 node.send(teller.address, teller.start, pong, turn)
             return False
-        self._hear(ping.payload, turn)
+        self._hear(who, ping.payload, turn)
         parts.hearsay.speaks(ping.source, turn)
         self._answer(teller, ping, turn)
         return True
@@ -154,7 +164,8 @@ class Mailroom:
         carrier = partial(PongFrame, ping.source, node.own.id, ping.seq, ping.ttl)
         answers = [*turn.answers.values()]
         turn.answers.clear()
-        node.send(teller.address, teller.start, node.compose(carrier, answers, sample_at=ping.payload.page), turn)
+        pong = node.compose(carrier, turn.now_ms, answers, sample_at=ping.payload.page)
+        node.send(teller.address, teller.start, pong, turn)
         asker = node.table.entries.get(ping.source.node)
         if asker is not None and asker.is_live and not self._is_from(teller, asker):
             node.send(asker.address, asker.record.start, carrier(Payload(table=node.table.hash)), turn)
@@ -167,13 +178,13 @@ class Mailroom:
         if probe is not None and probe.purpose is Purpose.HOLDER:
             parts.doorkeeper.holder_lives(pong.target.node, turn)
         if probe is not None and probe.purpose is Purpose.NAMESAKE:
-            parts.namesakes.answered(turn)
+            parts.namesakes.answered(pong.target, teller.start, turn)
         who = node.member_of(teller, pong.target.node)
         if who is None:
             return probe is not None
         if probe is not None and pong.payload.table is None and self._is_from(teller, who):
             parts.joiner.ask(teller.address, turn)  # it does not know this node
-        self._hear(pong.payload, turn)
+        self._hear(who, pong.payload, turn)
         parts.hearsay.speaks(pong.target, turn)
         self._page(who, pong.payload, turn)
         return True
@@ -189,9 +200,10 @@ class Mailroom:
             parts.prober.ping(Purpose.PULL, who, turn, page=page)
 
     def _gossip(self, teller: Teller, gossip: GossipFrame, turn: SwimTurn) -> bool:
-        if self._node.member_of(teller, gossip.source.node) is None:
+        who = self._node.member_of(teller, gossip.source.node)
+        if who is None:
             return False
-        self._hear(gossip.payload, turn)
+        self._hear(who, gossip.payload, turn)
         self._parts.hearsay.speaks(gossip.source, turn)
         return True
 
@@ -229,10 +241,13 @@ class Mailroom:
         self._join(turn)
         return True
 
-    def _hear(self, payload: Payload, turn: SwimTurn) -> None:
+    def _hear(self, who: MemberEntry, payload: Payload, turn: SwimTurn) -> None:
         self._parts.hearsay.hear(payload.rumours, turn)
         if payload.table is not None:
             self._parts.repair.compare(payload.table, turn.now_ms)
+        for message in payload.messages:
+            if self._node.messages.hear(turn.now_ms, message, who.record.node):
+                turn.reports.append(MessageHeard(message.origin, message.kind, message.body))
 
     def _is_from(self, teller: Teller, entry: MemberEntry) -> bool:
         """Whether it came from this member itself, not by a relay."""

@@ -94,6 +94,11 @@ class UserMessages:
         return True
 
     @property
+    def is_riding(self) -> bool:
+        """Whether something may ride on what is sent now."""
+        return bool(self._riding)
+
+    @property
     def missed_at_ms(self) -> int | None:
         """When `take_missed` has something to say, if nothing is heard before."""
         return next(iter(self._missing.values())) + HOLE_MS if self._missing else None

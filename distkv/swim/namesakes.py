@@ -68,14 +68,17 @@ class Namesakes:
         if source != self._node.own.id and start != self._node.own.start:
             self._doubt(Namesake(address, start, source.generation), turn)
 
-    def answered(self, turn: SwimTurn) -> None:
+    def told_of(self, address: Address, turn: SwimTurn) -> None:
+        """Somebody knows a node of this name there."""
+        self._doubt(Namesake(address, None, self._node.own.generation), turn)
+
+    def answered(self, who: NodeId, start: bytes | None, turn: SwimTurn) -> None:
         """The one that was probed is there: the one that started later ends."""
-        namesake = self.asked
-        if namesake is None:
+        if self.asked is None:
             return
-        own, place = self._node.own, f"{namesake.address[0]}:{namesake.address[1]}"
+        own, place = self._node.own, f"{self.asked.address[0]}:{self.asked.address[1]}"
         mine = (own.generation >> COUNTER_BITS, own.start)
-        theirs = (namesake.generation >> COUNTER_BITS, namesake.start or b"")
+        theirs = (who.generation >> COUNTER_BITS, start or self.asked.start or b"")
         if mine > theirs:
             self._node.is_leaving = True
             text = f"a node called {own.node} runs at {place} and started earlier: give this one another name"

@@ -16,8 +16,9 @@ import attrs
 
 from distkv.model.invariant import must
 from distkv.swim.health import Health
-from distkv.swim.inputs import Datagram, MemberChanged, SwimRng, SwimSettings
+from distkv.swim.inputs import Datagram, Member, MemberChanged, SwimRng, SwimSettings
 from distkv.swim.members import Belief, MemberEntry, MemberTable
+from distkv.swim.messages import UserMessages, pack_messages
 from distkv.swim.rumours import RumourQueue
 from distkv.swim.seal import Seal
 from distkv.swim.suspicion import Suspicions
@@ -58,6 +59,7 @@ class SwimNode:
         self.table = MemberTable(own, 0)
         self.suspicions = Suspicions(settings.interval_ms)
         self.queue = RumourQueue()
+        self.messages = UserMessages(own.node, own.start, settings.bytes_per_s)
         self.health = Health()
         self.counts = SwimCounts()
         self.seal = seal
@@ -96,7 +98,7 @@ class SwimNode:
         old = None if before is None else before.as_member()
         entry = table.put(belief, turn.now_ms)
         if old is None or old.start != entry.record.start:
-            self._meet(entry.record, old.start if old is not None else None)
+            self._meet(entry.record, old)
         if entry.state is not MemberState.SUSPECT:
             self.suspicions.end(name)
         if entry.state is MemberState.ALIVE and (old is None or old.state > MemberState.SUSPECT):
@@ -144,16 +146,28 @@ class SwimNode:
         self.queue.remove(name)
         self.suspicions.end(name)
 
-    def _meet(self, record: NodeRecord, former: bytes | None) -> None:
-        self.seal.vouch(record.start)
+    def retire(self, start: bytes) -> None:
+        """Whoever had this start is gone for ever."""
+        self.seal.refuse(start)
+        self._former[start] = None
+        if len(self._former) > FORMER_MAX:
+            del self._former[next(iter(self._former))]
+
+    def _meet(self, record: NodeRecord, old: Member | None) -> None:
+        """A start is new. The one before is over if it was gone, or had the same place; else it may be a namesake."""
         self._former.pop(record.start, None)
-        if former is not None:
-            self.seal.refuse(former)
-            self._former[former] = None
-            if len(self._former) > FORMER_MAX:
-                del self._former[next(iter(self._former))]
+        self.seal.vouch(record.start)
+        if old is not None and (old.state > MemberState.SUSPECT or {*old.addresses} & {*record.addresses}):
+            self.retire(old.start)
+        elif old is not None:
+            self.seal.drop(old.start)
 
     # -- what leaves
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to tell to all."""
+        return bool(len(self.queue)) or self.messages.is_riding
 
     def send(self, address: Address, start: bytes | None, frame: Frame, turn: SwimTurn) -> None:
         """A frame to whoever is there; `start`: that of the receiver, where it is known."""
@@ -162,18 +176,33 @@ class SwimNode:
         self.counts.sent_bytes += len(data)
         turn.datagrams.append(Datagram(address, data))
 
+    def send_messages(self, turn: SwimTurn) -> None:
+        """User messages leave that go to somebody directly."""
+        for name, messages in self.messages.take_leaving(turn.now_ms, self.table.live, self.rng).items():
+            entry = self.table.entries[name]
+            room = room_in(GossipFrame(self.own.id, Payload(table=self.table.hash)), self.seal.overhead)
+            for some in pack_messages(messages, room):
+                frame = GossipFrame(self.own.id, Payload(table=self.table.hash, messages=some))
+                self.send(entry.address, entry.record.start, frame, turn)
+
     def compose(
         self,
         carrier: Callable[[Payload], _Carrier],
+        now_ms: int,
         first: Iterable[Rumour] = (),
         page: int | None = None,
         sample_at: int | None = None,
     ) -> _Carrier:
         """A frame with what this node has to tell: first of all `first`, then a page of its table from a place on, then
         what all should know. `page`: which one is asked for."""
-        if not first and sample_at is None and not len(self.queue):
+        if not first and sample_at is None and not self.has_news:
             return carrier(Payload(table=self.table.hash, page=page))
         room = room_in(carrier(Payload(table=self.table.hash)), self.seal.overhead)
+        return carrier(self._filled(room, now_ms, first, page, sample_at))
+
+    def _filled(
+        self, room: int, now_ms: int, first: Iterable[Rumour], page: int | None, sample_at: int | None
+    ) -> Payload:  # fmt: skip
         told, room = _fitting(first, room)
         sample = list[Rumour]()
         if sample_at is not None:
@@ -181,11 +210,12 @@ class SwimNode:
             sample, _ = _fitting(found, min(room, SAMPLE_BYTES))
             room -= sum(map(rumour_bytes, sample))
             page = sample_at + len(sample) if sample_at + len(sample) < len(self.table.names) else 0
-        told += self.queue.take(room, self.table.size)
-        return carrier(Payload(rumours=tuple(told), table=self.table.hash, page=page, sample=tuple(sample)))
+        queued = self.queue.take(room, self.table.size)
+        messages = self.messages.take_riding(now_ms, room - sum(map(rumour_bytes, queued)))
+        return Payload((*told, *queued), self.table.hash, page, tuple(sample), messages)
 
     def check(self) -> None:
-        for part in (self.table, self.suspicions, self.queue, self.health, self.seal):
+        for part in (self.table, self.suspicions, self.queue, self.messages, self.health, self.seal):
             part.check()
         entries = self.table.entries
         suspects = {name for name, entry in entries.items() if entry.state is MemberState.SUSPECT}
@@ -196,7 +226,7 @@ class SwimNode:
 
 def _fitting(rumours: Iterable[Rumour], room: int) -> tuple[list[Rumour], int]:
     """The first ones that find room, and what is left of it."""
-    found = []
+    found = list[Rumour]()
     for rumour in rumours:
         size = rumour_bytes(rumour)
         if size > room:

@@ -126,7 +126,7 @@ class Prober:
         if purpose in (Purpose.ROUND, Purpose.SUSPECT, Purpose.HOLDER):
             heappush(self._due, (turn.now_ms + interval_ms * TIMEOUT_PERCENT // 100, self._seq, True))
         carrier = partial(PingFrame, node.own.id, target, self._seq, 0)
-        node.send(address, start, node.compose(carrier, first or [], page=page), turn)
+        node.send(address, start, node.compose(carrier, turn.now_ms, first or [], page=page), turn)
         return self._seq
 
     def answered(self, seq: int, who: str) -> OpenProbe | None:
