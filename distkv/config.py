@@ -8,6 +8,8 @@ Invariant: a `Config` that exists is usable; a value that cannot be meant was re
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -18,9 +20,13 @@ import attrs
 from distkv.errors import SettingsError
 from distkv.naming import is_node_name, parse_address, parse_socket
 
-TRANSPORTS = ("serf", "solo")
+TRANSPORTS = ("serf", "swim", "solo")
+ADMISSIONS = ("accept", "ignore", "closed")
 LOG_FORMATS = ("text", "json")
 S = TypeVar("S")
+SECRET_BYTES: Final = 32
+FILE: Final = "file:"
+"""What the name of a file that holds a secret begins with; its path follows."""
 IN_IPV6: Final = IPv6Address("::ffff:0.0.0.0")
 """0.0.0.0 as an IPv6 address."""
 
@@ -255,6 +261,72 @@ class SerfConfig:
 
 
 @attrs.frozen
+class SwimConfig:
+    """The transport ``swim``: nodes that find each other by UDP, without an agent."""
+
+    join: tuple[str, ...] = attrs.field(default=())
+    """HOST:PORT of nodes that may be there already; of a name, all its addresses. A node that was in a network before
+    needs none."""
+    group: str = attrs.field(default="distkv")
+    """Only nodes of one group hear each other. The same on all nodes."""
+    interval_s: float = attrs.field(default=0.5)
+    """Seconds between two probes: a node that is gone is noticed after some ten of them. The same on all nodes."""
+    admission: str = attrs.field(default="accept")
+    """What this node says to those who would join: accept, closed (a refusal), or ignore (no answer)."""
+    bytes_per_s: int = attrs.field(default=512 << 10)
+    """The maximum number of bytes of messages to all, all copies counted, that this node sends in a second."""
+
+    @join.validator
+    def _check_join(self, _: object, value: tuple[str, ...]) -> None:
+        for address in value:
+            if parse_address(address, "swim.join")[1] == 0:
+                raise SettingsError(f"swim.join is {address!r}: it needs a port")
+
+    @group.validator
+    def _check_group(self, _: object, value: str) -> None:
+        if not is_node_name(value):
+            raise SettingsError(f"swim.group is {value!r}: it must be 1-63 of letters, digits, '.', '-', '_'")
+
+    @interval_s.validator
+    def _check_interval(self, _: object, value: float) -> None:
+        if not 0.1 <= value <= 60:
+            raise SettingsError(f"swim.interval is {value}: it must be seconds, from 0.1 to 60")
+
+    @admission.validator
+    def _check_admission(self, _: object, value: str) -> None:
+        if value not in ADMISSIONS:
+            raise SettingsError(f"swim.admission is {value!r}: it must be one of {', '.join(ADMISSIONS)}")
+
+    @bytes_per_s.validator
+    def _check_bytes(self, _: object, value: int) -> None:
+        if value < 16 << 10:
+            raise SettingsError(f"swim.bytes_per_s is {value}: it must be {16 << 10} or more")
+
+
+@attrs.frozen
+class ClusterConfig:
+    """What all nodes of a network share."""
+
+    secret: str | None = attrs.field(default=None, repr=False)
+    """The key with which the transport ``swim`` seals: 32 random bytes as base64; or ``file:/PATH`` of a file with up
+    to three, one on each line, of which the first one seals. Unset: nodes hear each other on one host only."""
+
+    @secret.validator
+    def _check_secret(self, _: object, value: str | None) -> None:
+        if value is None or value.startswith(f"{FILE}/"):
+            return
+        try:
+            size = len(base64.b64decode(value.encode("ascii"), validate=True))
+        except (UnicodeEncodeError, binascii.Error):
+            size = 0
+        if size != SECRET_BYTES:
+            raise SettingsError(
+                f"cluster.secret is no secret: write {SECRET_BYTES} random bytes as base64, or file: and the path of"
+                " a file that holds them"
+            )
+
+
+@attrs.frozen
 class Config:
     """The settings of a node at its start."""
 
@@ -268,8 +340,10 @@ class Config:
     advertise: str | None = attrs.field(default=None)
     """The HOST:PORT that other nodes use. Unset: the first HOST:PORT of `listen`."""
     transport: str = attrs.field(default="serf")
-    """How to reach other nodes; solo: there are none."""
+    """How to reach other nodes: serf: through a Serf agent; swim: by UDP, without an agent; solo: there are none."""
     serf: SerfConfig = SerfConfig()
+    swim: SwimConfig = SwimConfig()
+    cluster: ClusterConfig = ClusterConfig()
     ping: PingConfig = PingConfig()
     chain_length: int = attrs.field(default=5)
     """How many links an event's chain keeps. Set it to two more than the number of parts into which the network may
@@ -325,6 +399,11 @@ class Config:
             raise SettingsError(
                 "listen names Unix sockets only, and other nodes connect by TCP: add a HOST:PORT to it, or name one"
                 " that leads here with advertise"
+            )
+        if self.transport == "swim" and all(map(_is_socket, self.listen)):
+            raise SettingsError(
+                "listen names Unix sockets only, and nodes of the transport swim hear each other at its first"
+                " HOST:PORT: add one"
             )
         if _is_wildcard(parse_address(found, "listen")[0]):
             name = "listen" if self.advertise is None else "advertise"

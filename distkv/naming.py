@@ -62,3 +62,8 @@ def parse_socket(text: str, what: str) -> str | None:
 def is_node_name(text: str) -> bool:
     """1-63 of ASCII letters, digits, '.', '-', '_'."""
     return 0 < len(text) <= 63 and text.isascii() and all(c.isalnum() or c in ".-_" for c in text)
+
+
+def address_of(host: str, port: int) -> str:
+    """HOST:PORT, as `parse_address` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

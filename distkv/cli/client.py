@@ -31,6 +31,7 @@ def client_commands() -> Commands:
         "scrub": "scrub:scrub_command",
         "state": "node:state_command",
         "node": "members:node_group",
+        "members": "group_members:members_command",
         "aside": "aside:aside_group",
         "ping": "ping:ping_command",
         "bench": "bench:bench_command",

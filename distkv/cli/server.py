@@ -71,6 +71,10 @@ def _with_service_options(function: Callable[..., Job]) -> Callable[..., Job]:
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
 @click.option(
+    "--join", metavar="HOST:PORT", multiple=True,
+    help="With --transport swim: a node that is there already; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--bind", metavar="ADDRESS", multiple=True,
     help="Where to listen, HOST:PORT or unix:/PATH; may be repeated. [default: 127.0.0.1:27586]",
 )  # fmt: skip
@@ -88,6 +92,7 @@ def server(
     data_dir: str | None,
     transport: str | None,
     serf: str | None,
+    join: tuple[str, ...],
     bind: tuple[str, ...],
     advertise: str | None,
     **of_services: str | None,
@@ -99,7 +104,7 @@ def server(
     """
     if restored and init is not None:
         raise click.UsageError("--restored is for a directory that holds data, --init for one that holds none")
-    given = given_options(name, data_dir, transport, serf, bind, advertise)
+    given = given_options(name, data_dir, transport, serf, bind, advertise, join)
     given |= {
         option.key: (option.flag, value)
         for option in service_options()
@@ -117,6 +122,7 @@ def given_options(
     serf: str | None,
     bind: tuple[str, ...],
     advertise: str | None = None,
+    join: tuple[str, ...] = (),
 ) -> dict[str, tuple[str, object]]:
     """Of the options that were given: the key that each sets, its name, and the value."""
     given: dict[str, tuple[str, object]] = {}
@@ -126,6 +132,7 @@ def given_options(
         ("transport", "--transport", transport),
         ("listen", "--bind", list(bind) or None),
         ("advertise", "--advertise", advertise),
+        ("swim.join", "--join", list(join) or None),
     ):
         if value is not None:
             given[key] = (option, value)

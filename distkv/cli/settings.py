@@ -22,6 +22,8 @@ import attrs
 
 from distkv.cli.input import STDIN, standard_input
 from distkv.config import (
+    FILE,
+    ClusterConfig,
     Config,
     DeleteConfig,
     HistoryConfig,
@@ -31,6 +33,7 @@ from distkv.config import (
     PingConfig,
     ScrubConfig,
     SerfConfig,
+    SwimConfig,
     TreeConfig,
 )
 from distkv.errors import SettingsError
@@ -125,6 +128,8 @@ def effective_settings(file: str | None, assignments: tuple[str, ...]) -> dict[s
             found[AUTH_FILE] = given[AUTH_FILE]
         elif key == AUTH and values.get(AUTH) is not None:
             found[AUTH] = Given(HIDDEN, given[AUTH].where.partition("=")[0])
+        elif key == SECRET and key in given and not str(values[key]).startswith(FILE):
+            found[key] = Given(HIDDEN, given[key].where)
         elif key in given:
             found[key] = Given(values[key], given[key].where)
         elif setting.default is not attrs.NOTHING:
@@ -170,7 +175,8 @@ def all_settings() -> Iterator[Setting]:
 # -- which key sets what ------------------------------------------------------------------------------------------
 
 _SECTIONS: Final[dict[Section, str]] = {
-    Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
+    Config: "", SerfConfig: "serf", SwimConfig: "swim", ClusterConfig: "cluster", PingConfig: "ping",
+    DeleteConfig: "delete", HistoryConfig: "history",
     ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", LogConfig: "log",
     Limits: "limits",
 }  # fmt: skip
@@ -185,6 +191,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (Config, "chain_length"): "chain.length",
 }
 
+SECRET: Final = "cluster.secret"
 AUTH: Final = "serf.auth"
 AUTH_FILE: Final = "serf.auth_file"
 """A file whose first line is `serf.auth`. It keeps the secret out of the configuration."""
@@ -278,8 +285,8 @@ def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tupl
 def _read_assignment(text: str, tell: Tell) -> dict[str, Given]:
     from distkv.text import yaml
 
-    where = f"-C {text}"
     key, equals, word = text.partition("=")
+    where = f"-C {key}" if key == SECRET else f"-C {text}"  # a log may keep what is said of a mistake
     if not equals:
         tell(where, "write KEY=VALUE, such as ping.clock=2")
     elif key not in known_settings() and key != AUTH_FILE:

@@ -18,7 +18,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
@@ -35,6 +36,7 @@ from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.forced_end import ForcedEnd
+from distkv.daemon.group_place import GroupPlace, open_place
 from distkv.daemon.host_names import HostNames
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
@@ -56,6 +58,7 @@ from distkv.storage.base import Log
 from distkv.storage.kept_file import KeptFile
 from distkv.transport.pull import PeerCaller
 from distkv.transport.serf import SerfTransport
+from distkv.transport.swim import SwimTransport
 from distkv.wire.message import Start
 
 log = logging.getLogger("distkv.daemon")
@@ -66,6 +69,16 @@ STATUS_S: Final = 1.0
 SWITCH_S: Final = 0.0005
 """So long a thread keeps the interpreter at the most while another one wants it. A set needs it some five times: beside
 a thread that builds pages for a reader of all changes, Python's own 5 ms would be 25."""
+
+
+@attrs.frozen
+class Messenger:
+    """What the transport of one start is made of, besides the settings."""
+
+    place: GroupPlace | None
+    """None: it needs none."""
+    is_ending: Callable[[], bool]
+    """Whether the process was told to end."""
 
 
 async def serve(config: Config, beginning: Beginning) -> None:
@@ -88,7 +101,12 @@ async def serve(config: Config, beginning: Beginning) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 shells, is_ending = Shells(config), False
-                nursery.start_soon(_run, config, beginning, shells, manager, nursery.cancel_scope)
+
+                def was_told_to_end() -> bool:
+                    return is_ending
+
+                run = partial(_run, config, beginning, shells, manager, was_told_to_end)
+                nursery.start_soon(run, nursery.cancel_scope)
                 async for number in signals:
                     log.info("stopping signal=%s", signal.Signals(number).name)
                     await manager.tell("STOPPING=1", "STATUS=stopping")
@@ -109,14 +127,22 @@ async def _end(shells: Shells, done: trio.CancelScope) -> None:
 
 
 async def _run(
-    config: Config, beginning: Beginning, shells: Shells, manager: ServiceManager, done: trio.CancelScope
+    config: Config,
+    beginning: Beginning,
+    shells: Shells,
+    manager: ServiceManager,
+    is_ending: Callable[[], bool],
+    done: trio.CancelScope,
 ) -> None:
     addresses: Sequence[str] = config.listen
     while True:
-        async with open_listeners(addresses) as listeners, shells.open():
+        async with AsyncExitStack() as stack:
+            listeners = await stack.enter_async_context(open_listeners(addresses))
+            await stack.enter_async_context(shells.open())
             addresses = list(map(listener_text, listeners))  # where we said that we are, from now on
             try:
-                await _run_at(listeners, config, beginning, shells, manager)
+                place = await stack.enter_async_context(open_place(config, addresses))
+                await _run_at(listeners, config, beginning, shells, manager, Messenger(place, is_ending))
                 break
             except BaseExceptionGroup as group:
                 failure = first_failure(group)
@@ -136,6 +162,7 @@ async def _run_at(
     beginning: Beginning,
     shells: Shells,
     manager: ServiceManager,
+    messenger: Messenger,
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
     possible = shells.allow_connections(config.limits.connections)
@@ -146,7 +173,7 @@ async def _run_at(
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)
     with open_directory(config, cut_damage=beginning.restored) as directory, ForcedEnd() as end:
-        driver = _driver(config, beginning, addr, directory)
+        driver = _driver(config, beginning, addr, directory, messenger)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(end.watch)
             driver.begin()
@@ -161,7 +188,7 @@ async def _run_at(
                 nursery.start_soon(manager.keep_watchdog)
             had_data = driver.replica.network_id is not None
             await nursery.start(driver.run, partial(check_own_address, config))
-            if driver.transport is not None and not had_data and not driver.is_up:
+            if config.transport == "serf" and not had_data and not driver.is_up:
                 serf = config.serf
                 raise UnreachableError(
                     f"no Serf agent answers at {serf.host}:{serf.port}: start one (`serf agent`), name another with"
@@ -172,7 +199,9 @@ async def _run_at(
 # -- parts --------------------------------------------------------------------------------------------------------
 
 
-def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
+def _driver(
+    config: Config, beginning: Beginning, addr: str, directory: Directory, messenger: Messenger
+) -> Driver:
     """A node as the directory has it; it does nothing yet."""
     is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
     replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
@@ -187,7 +216,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
         )
     _check_restored(config, beginning, replica)
     scrub = Scrub(settler, directory.archive, config.scrub)
-    transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
+    transport, silent_s = _transport(config, addr, beginning, replica, messenger), config.links.silent_s
+    caller = PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
     driver.aside, aside.counters = aside, driver.counters
     driver.loans, caller.contain = caller.loans, driver.faults.contain
@@ -236,10 +266,29 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
     )
 
 
-def _transport(config: Config, addr: str) -> SerfTransport | None:
+def _transport(
+    config: Config, addr: str, beginning: Beginning, replica: Replica, messenger: Messenger
+) -> SerfTransport | SwimTransport | None:
     if config.transport == "solo":
         return None
+    if messenger.place is not None:
+        return messenger.place.transport(
+            config,
+            registered=partial(_registered, replica),
+            has_data=replica.network_id is not None or beginning.init_value is not None,
+            is_leaving=messenger.is_ending,
+        )
     return SerfTransport(config.serf, NodeName(config.node), addr, random.Random())
+
+
+def _registered(replica: Replica) -> dict[str, str]:
+    """Where the other registered nodes are, as far as that is known: HOST:PORT by names."""
+    found = {
+        str(name): replica.addr_of(name) or registered.addr
+        for name, registered in replica.registry.nodes.items()
+        if name != replica.name
+    }
+    return {name: addr for name, addr in found.items() if addr}
 
 
 # -- small tasks --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from distkv.core.ground.service import mounted
 from distkv.doctor import checks
 from distkv.doctor.agent import ask_agent
 from distkv.doctor.facts import Finding, NodeFacts
+from distkv.doctor.group import check_group
 from distkv.doctor.host import look_at_descriptors, look_at_directory
 from distkv.doctor.nodes import ask_node, ask_peers
 from distkv.doctor.services import checkups
@@ -48,6 +49,8 @@ def _examine_network(node: NodeFacts) -> Iterator[Finding]:
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
     yield from checks.check_links(nodes)
+    if node.group is not None:
+        yield from check_group(nodes)
     yield from checks.check_damage(nodes, time.time())
     for one in checkups():
         yield from one.check(nodes)
@@ -65,7 +68,12 @@ def _configured(config: Config) -> dict[str, object]:
     }
     for service in mounted():
         found |= service.alike(config)
-    return found | ({"serf.root": config.serf.root} if config.transport == "serf" else {})
+    match config.transport:
+        case "serf":
+            found["serf.root"] = config.serf.root
+        case "swim":
+            found |= {"swim.group": config.swim.group, "swim.interval": config.swim.interval_s}
+    return found
 
 
 def _own_address(config: Config) -> Address:

@@ -115,6 +115,20 @@ class DamageFacts:
 
 
 @attrs.frozen
+class GroupFacts:
+    """What a node says of the transport swim."""
+
+    udp_blocked: tuple[str, ...] = ()
+    """The nodes that it hears on links only."""
+    dropped_seal: int = 0
+    """Datagrams that did not open."""
+    told_dead: int = 0
+    """How often it heard that it was dead."""
+    reason: str = ""
+    """Why it hears nobody."""
+
+
+@attrs.frozen
 class NodeFacts:
     """What a node says of itself."""
 
@@ -139,6 +153,8 @@ class NodeFacts:
     links: tuple[LinkFacts, ...] = ()
     damage: DamageFacts | None = None
     """None: it keeps no archive, or does not tell."""
+    group: GroupFacts | None = None
+    """None: its transport is another one."""
     services: Mapping[str, object] = attrs.field(factory=dict)
     """What each service found in what the node shows of it, by name (`services.Checkup`)."""
     failed: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from typing import Final
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
 from distkv.doctor.facts import Clock, DamageFacts, LinkFacts, NodeFacts, PeerFacts
+from distkv.doctor.group import read_group
 from distkv.doctor.services import checkups
 from distkv.errors import DistkvError
 from distkv.naming import parse_address
@@ -27,6 +28,8 @@ ROUNDS: Final = 3
 """The shortest round trip tells most about a clock."""
 AT_ONCE: Final = 16
 LOST_SHOWN: Final = 5
+_OF_TRANSPORT: Final = {"serf.root": "root", "swim.group": "group", "swim.interval": "interval"}
+"""Settings that a transport shows, by their keys."""
 
 
 def ask_node(address: Address) -> NodeFacts:
@@ -72,7 +75,8 @@ def _clock(rounds: list[tuple[Mapping[str, object], float, float]]) -> Clock | N
 
 def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | None) -> NodeFacts:
     settings = dict(read_map(state.get("settings", {}), "settings"))
-    root = read_map(state.get("transport", {}), "transport").get("root")
+    transport = read_map(state.get("transport", {}), "transport")
+    settings |= {key: transport[name] for key, name in _OF_TRANSPORT.items() if name in transport}
     missing = read_ranges(state.get("missing", {}), "missing")
     lost = read_ranges(state.get("lost", {}), "lost")
     pings = read_map(state.get("pings", {}), "pings")
@@ -84,7 +88,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         waits_for=str(state.get("waits_for", "")),
         network=None if state.get("network") is None else str(state.get("network")),
         clock=clock,
-        settings={str(key): value for key, value in settings.items()} | ({} if root is None else {"serf.root": root}),
+        settings={str(key): value for key, value in settings.items()},
         delivery_s=_delivery(pings.get("delivery")),
         partitions=read_int(pings, "partitions", low=1) if "partitions" in pings else 1,
         missing=tuple(name for name, ranges in missing.items() if not lost.get(name) or ranges - lost[name]),
@@ -100,6 +104,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
             )
             for found in (read_map(item, "links") for item in read_list(state.get("links", []), "links"))
         ),
+        group=read_group(transport),
         damage=_damage(read_map(state.get("scrub", {}), "scrub")),
         services={one.name: one.read(read_map(state.get(one.name, {}), one.name)) for one in checkups()},
         failed=tuple(map(str, read_list(state.get("failed", []), "failed"))),

@@ -1,6 +1,6 @@
-"""The nodes of the network: which of them are gone for good.
+"""The nodes of the network: who is in the group of the transport, and which are gone for good.
 
-Knows: what the answer to retire_node holds.  Does not know what becomes of a node that was retired.
+Knows: what the answers hold.  Does not know who finds out who is there, nor what becomes of a node that was retired.
 
 Invariant: a refused request changes nothing.
 """
@@ -9,9 +9,32 @@ from __future__ import annotations
 
 from distkv.core.client_writes import Retired, RetireNode
 from distkv.engine.driver import Driver
+from distkv.errors import DisabledError
 from distkv.services.core_replies import expected
-from distkv.wire.node_requests import RetireNodeRequest
+from distkv.wire.node_requests import GetMembers, RetireNodeRequest
 from distkv.wire.replies import encode_reply
+
+
+def get_members(driver: Driver, request: GetMembers) -> bytes:
+    """The reply to `get_members`.
+
+    Raises:
+        DisabledError: the transport does not find out who is there.
+    """
+    members = None if driver.transport is None else driver.transport.members()
+    if members is None:
+        raise DisabledError(f"only the transport swim has members, and {driver.replica.name} uses another one")
+    found = [
+        {
+            "node": member.node,
+            "addr": member.addr,
+            "state": member.state,
+            "generation": member.generation,
+            "since": member.since_s,
+        }
+        for member in members
+    ]
+    return encode_reply(request.seq, {"members": found})
 
 
 async def retire(driver: Driver, request: RetireNodeRequest) -> bytes:

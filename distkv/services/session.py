@@ -52,6 +52,7 @@ from distkv.wire.framing import FrameReader
 from distkv.wire.node_requests import (
     Backup,
     DecideAside,
+    GetMembers,
     GetState,
     LookForDamage,
     PingRequest,
@@ -301,6 +302,8 @@ class Session:
                 self._answer_long(history.send_history, request)
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
+            case GetMembers():
+                self._reply(nodes.get_members(driver, request))
             case RetireNodeRequest():
                 self._answer_slowly(nodes.retire, request)
             case DecideAside():

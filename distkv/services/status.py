@@ -74,8 +74,15 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         },
     }
     if replica.waits_for:
-        fields["waits_for"] = replica.waits_for
+        fields["waits_for"] = _waits_for(driver)
     return encode_reply(request.seq, fields)
+
+
+def _waits_for(driver: Driver) -> str:
+    """What a node waits for that is not ready; and why it hears nobody, if the transport knows."""
+    told = {} if driver.transport is None else driver.transport.statistics()
+    reason = told.get("reason", "") if told.get("kind") == "swim" else ""
+    return f"{driver.replica.waits_for}; {reason}" if reason else driver.replica.waits_for
 
 
 def _failed(driver: Driver) -> list[str]:

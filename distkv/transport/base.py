@@ -60,6 +60,20 @@ class Members:
 
 
 @attrs.frozen(slots=True)
+class GroupMember:
+    """A node, as a messenger sees it that finds out itself who is there."""
+
+    node: str
+    addr: str
+    """HOST:PORT, numeric."""
+    state: str
+    """`alive`, `suspect`, `dead` or `left`."""
+    generation: int
+    since_s: float
+    """When it took this state, in seconds since 1970."""
+
+
+@attrs.frozen(slots=True)
 class FollowHooks:
     """What is called while another node is followed."""
 
@@ -114,5 +128,8 @@ class Transport(Protocol):
     def broadcast(self, message: Message) -> None:
         """Send to all nodes, or drop and count, or (updates) announce later."""
 
-    def statistics(self) -> dict[str, int | float | str | bool]:
+    def members(self) -> list[GroupMember] | None:
+        """All that are known, this node included, by name; None: the messenger does not find that out itself."""
+
+    def statistics(self) -> Mapping[str, int | float | str | bool | list[str]]:
         """For `get_state`: connected, sent, dropped by reason, queue, budget."""

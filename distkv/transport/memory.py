@@ -156,6 +156,10 @@ class MemoryTransport:
     def noticed(self, name: str, *, is_well: bool) -> None:
         """See `Transport.noticed`: here nobody has to find out."""
 
+    def members(self) -> None:
+        """See `Transport.members`."""
+        return
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         kind = kind_of(message)

@@ -133,6 +133,10 @@ class SerfTransport:
     def noticed(self, name: str, *, is_well: bool) -> None:
         """See `Transport.noticed`: agents find out by themselves."""
 
+    def members(self) -> None:
+        """See `Transport.members`."""
+        return
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         if self._outgoing.put(message, trio.current_time()):

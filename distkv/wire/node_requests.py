@@ -61,6 +61,13 @@ class GetState:
 
 
 @lean_value
+class GetMembers:
+    """Who is in the group of the transport, as the node that is asked believes."""
+
+    seq: int
+
+
+@lean_value
 class RetireNodeRequest:
     """A node is gone for good."""
 
@@ -86,7 +93,7 @@ class PingRequest:
 
 
 NodeRequest: TypeAlias = (
-    Backup | LookForDamage | TraceSteps | Stop | GetState | RetireNodeRequest | DecideAside | PingRequest
+    Backup | LookForDamage | TraceSteps | Stop | GetState | GetMembers | RetireNodeRequest | DecideAside | PingRequest
 )
 """What is asked about a node itself."""
 
@@ -107,6 +114,7 @@ ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
     declared("trace", TraceSteps, form=ReplyForm.OPEN, when=_ALWAYS),
     declared("stop", Stop, {"task": whole_number(SEQ_MAX, 1)}, when=_ALWAYS),
     declared("get_state", GetState, when=_ALWAYS),
+    declared("get_members", GetMembers, when=_ALWAYS),
     declared("retire_node", RetireNodeRequest, {"node": NODE, "force": FLAG}),
     declared("aside", DecideAside, {"id": FieldKind(_read_id), "drop": FLAG}, when=_ALWAYS),
     declared("ping", PingRequest, when=_ALWAYS),

@@ -42,7 +42,7 @@ from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all
-from distkv.transport.base import Report, Transport
+from distkv.transport.base import GroupMember, Report, Transport
 from distkv.transport.memory import MemoryNetwork, MemoryTransport, MessageFaults
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
@@ -269,12 +269,15 @@ class TappedTransport:
         self._sent.noticed.append((name, is_well))
         self._inner.noticed(name, is_well=is_well)
 
+    def members(self) -> list[GroupMember] | None:
+        return self._inner.members()
+
     def broadcast(self, message: Message) -> None:
         self._sent.gossip.append(message)
         self._sent.gossip_kept.append(self._disk.now)
         self._inner.broadcast(message)
 
-    def statistics(self) -> dict[str, int | float | str | bool]:
+    def statistics(self) -> Mapping[str, int | float | str | bool | list[str]]:
         return self._inner.statistics()
 
 

@@ -126,6 +126,7 @@ def questions(node: str, tick: int, settled_tick: int) -> dict[str, list[dict[st
             for more in ({}, {"content": True}, {"content": False})
         ],
         "get_state": [{}],
+        "get_members": [{}],
         "trace": [{}],
         "scrub": [{}],
         "retire_node": [{"node": KEY[:6]}],

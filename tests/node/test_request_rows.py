@@ -55,6 +55,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("trace", {}),
     ("stop", {"task": 1}),
     ("get_state", {}),
+    ("get_members", {}),
     ("retire_node", {"node": "z"}),
     ("aside", {"id": "b:5"}),
     ("ping", {}),

@@ -64,7 +64,7 @@ def test_version_is_printed(capsys: Capture) -> None:
     ("command", "options"),
     [
         ([], "-v --verbose -q --quiet --log -c --config -C -o --output --version --help"),
-        (["server"], "--init --restored --data-dir --transport --serf --bind --advertise --activity --help"),
+        (["server"], "--init --restored --data-dir --transport --serf --join --bind --advertise --activity --help"),
         (["client", "activity", "send"], "-j --json --user --secret-file --help"),
         (["client", "activity", "listen"], "--count --user --secret-file --help"),
         (["client"], "-h --host -p --port --help"),
@@ -96,6 +96,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["config", "check"], "-o --output --help"),
         (["client", "dump"], "-o --output --help"),
         (["client", "state"], "--wait --alone --timeout -o --output --help"),
+        (["client", "members"], "--follow -o --output --help"),
         (["client", "node"], "--help"),
         (["client", "node", "list"], "-o --output --help"),
         (["client", "node", "retire"], "--force --help"),
@@ -127,8 +128,8 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         (
             ["client"],
             (
-                "activity aside backup bench conflicts delete dump get history list load node ping scrub set state"
-                " token topic watch"
+                "activity aside backup bench conflicts delete dump get history list load members node ping scrub set"
+                " state token topic watch"
             ),
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
@@ -221,7 +222,7 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["server", "a", "--init", "x", "--restored"], "--restored is for a directory that holds data"),
         (["server", "a", "--serf", "x"], "--serf is 'x'"),
         (["server", "a", "--bind", "x"], "--bind: listen is 'x'"),
-        (["server", "a", "--transport", "swim"], "'swim' is not one of"),
+        (["server", "a", "--transport", "gossip"], "'gossip' is not one of"),
         (["-C", "x=1", "server", "a"], "-C x=1: there is no setting x"),
         (["-c", "/nowhere", "server", "a"], "/nowhere: the configuration cannot be read"),
     ],

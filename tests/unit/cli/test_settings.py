@@ -5,12 +5,21 @@ Knows: files, -C and options.  Does not know the commands.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import attrs
 import pytest
 
-from distkv.cli.settings import default_data_dir, find_file, known_settings, read_settings
+from distkv.cli.settings import (
+    HIDDEN,
+    Given,
+    default_data_dir,
+    effective_settings,
+    find_file,
+    known_settings,
+    read_settings,
+)
 from distkv.config import Config
 from distkv.errors import SettingsError
 
@@ -101,7 +110,9 @@ def test_node_without_a_name_is_refused() -> None:
 
 
 def test_every_setting_of_the_node_has_a_key() -> None:
-    sections = {"serf", "ping", "delete", "history", "scrub", "links", "tree", "tokens", "log", "limits"}
+    sections = {
+        "serf", "swim", "cluster", "ping", "delete", "history", "scrub", "links", "tree", "tokens", "log", "limits",
+    }  # fmt: skip
     fields = {(setting.section, setting.field) for setting in known_settings().values()}
     for field in attrs.fields(Config):
         if field.name in sections:
@@ -188,7 +199,14 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("serf: {event_bytes: 99}", "FILE:1: serf.event_bytes is 99: Serf takes 256 to 9216"),
         ("serf: {packets_per_s: 0}", "FILE:1: serf.packets_per_s is 0.0: it must be above 0, and a million at most"),
         ("serf: {root: a b}", "FILE:1: serf.root is 'a b': it must be 1-63 of letters, digits, '.', '-', '_'"),
-        ("transport: swim", "FILE:1: transport is 'swim': it must be one of serf, solo"),
+        ("transport: gossip", "FILE:1: transport is 'gossip': it must be one of serf, swim, solo"),
+        ("swim: {join: [hut2]}", "FILE:1: swim.join is 'hut2': write HOST:PORT"),
+        ("swim: {join: 'hut2:0'}", "FILE:1: swim.join is 'hut2:0': it needs a port"),
+        ("swim: {group: a b}", "FILE:1: swim.group is 'a b': it must be 1-63 of letters"),
+        ("swim: {interval: 0.05}", "FILE:1: swim.interval is 0.05: it must be seconds, from 0.1 to 60"),
+        ("swim: {admission: maybe}", "FILE:1: swim.admission is 'maybe': it must be one of accept, ignore, closed"),
+        ("swim: {bytes_per_s: 100}", "FILE:1: swim.bytes_per_s is 100: it must be 16384 or more"),
+        ("transport: swim\nlisten: 'unix:/a'\nadvertise: hut1:1\n", "listen names Unix sockets only, and nodes of"),
         ("data: {dir: ''}", "FILE:1: data.dir is '': it must be the path of a directory"),
         ("listen: []", "FILE:1: listen is empty: name at least one HOST:PORT"),
         ("listen: [1]", "FILE:1: listen is [1]: it must be a list of texts"),
@@ -231,6 +249,31 @@ def test_longer_socket_path_is_refused(file: Path, path: str) -> None:
 
 def test_host_called_unix_is_a_host(file: Path) -> None:
     assert read(file, "listen: 'unix:27586'").listen == ("unix:27586",)
+
+
+NO_SECRETS = ["", "x", "hut", "file:a", "file:", "A" * 44, "QUJD", f"{'A' * 43}=\n{'B' * 43}=", "é" * 43 + "="]
+
+
+@pytest.mark.parametrize("secret", NO_SECRETS)
+def test_secret_that_is_none_is_refused_and_not_repeated(file: Path, secret: str) -> None:
+    told = "FILE:1: cluster.secret is no secret: write 32 random bytes as base64, or file: and"
+    file.write_text(f"cluster: {{secret: {json.dumps(secret)}}}")
+    with pytest.raises(SettingsError) as caught:
+        read_settings(str(file), (), NAME)
+    assert str(caught.value).replace(str(file), "FILE").startswith(told)
+    if secret:
+        with pytest.raises(SettingsError) as caught:
+            read_settings(str(file), (f"cluster.secret={secret}",), NAME)
+        assert len(secret) < 6 or secret not in str(caught.value)
+
+
+def test_secret_is_hidden_and_the_name_of_its_file_is_not(file: Path) -> None:
+    secret = f"{'A' * 43}="
+    file.write_text(f"cluster: {{secret: '{secret}'}}")
+    assert effective_settings(str(file), ())["cluster.secret"] == Given(HIDDEN, f"{file}:1")
+    assert secret not in repr(read(file, f"cluster: {{secret: '{secret}'}}"))
+    file.write_text("cluster: {secret: 'file:/etc/distkv/secret'}")
+    assert effective_settings(str(file), ())["cluster.secret"].value == "file:/etc/distkv/secret"
 
 
 def test_node_that_others_cannot_reach_is_refused(file: Path) -> None:
