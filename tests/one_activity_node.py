@@ -70,12 +70,15 @@ def sender(name: str, epoch: int) -> SenderMark:
 class OneNode:
     """The node a, which is not alone."""
 
-    def __init__(self, *others: NodeName, near: tuple[NodeName, ...] | None = None, **settings: int) -> None:
+    def __init__(
+        self, *others: NodeName, near: tuple[NodeName, ...] | None = None, listening: bool = True, **settings: int
+    ) -> None:
+        """`listening`: whether the others announce listeners."""
         self.now_ms = 10_000
         self.nodes = KnownNodes(frozenset((A, *others)), frozenset(others))
         self.nodes.neighbours = others[:1] if near is None else near
         self.fields = KnownFields({})
-        for other in others:
+        for other in others if listening else ():
             self.fields.found[other] = {"addr": f"{other}:7000", "load": 100}
         self.given: list[str] = []
         """The texts of what every client was given, and gaps."""

@@ -44,7 +44,7 @@ from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
 from distkv.sim.scenario import PARTS, SELDOM, STALLS, Fault, Planned, Scenario
-from distkv.sim.service import sim_parts
+from distkv.sim.service import parts_of, sim_parts
 from distkv.sim.tree_draft import draw_course, draw_tree
 from distkv.sim.workload import OWNER, RING_LENGTH
 
@@ -92,7 +92,7 @@ def seeds_with(service: str, first: int) -> Iterator[int]:
     """From a seed on, those that have a service."""
     (part,) = (part for part in sim_parts() if part.name == service)
     seeds = itertools.count(max(first, part.first_seed))
-    return (seed for seed in seeds if part.draw(seed, (_name(0),), 0) is not None)
+    return (seed for seed in seeds if part in parts_of(seed) and part.draw(seed, (_name(0),), 0) is not None)
 
 
 class _Draft:
@@ -127,7 +127,7 @@ class _Draft:
         tree = draw_tree(self._seed) if has(Fault.TREES) else None
         if tree is not None:
             troubles += draw_course(self._seed, names, quiet_ms, length_ms, self._off)
-        parts = [part for part in sim_parts() if part.name not in self._off]
+        parts = [part for part in parts_of(self._seed) if part.name not in self._off]
         drawn = {part.name: part.draw(self._seed, names, length_ms) for part in parts}
         services = {name: one for name, one in drawn.items() if one is not None}
         writes += [Planned(at_ms, action) for one in services.values() for at_ms, action in one.planned]

@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 
 from distkv.mount import parts
-from distkv.sim.actions import ServiceAction, SettingMap, ShowService
+from distkv.sim.actions import Happening, ServiceAction, SettingMap, ShowService
 from distkv.sim.fleet import Fleet
 from distkv.sim.forms import Verb
 from distkv.sim.host import Host
@@ -41,7 +41,7 @@ class Drawn:
 
     settings: SettingMap
     """Of the whole run."""
-    planned: Sequence[tuple[int, ServiceAction]]
+    planned: Sequence[tuple[int, Happening]]
     """What happens, and when (ms)."""
 
 
@@ -65,9 +65,18 @@ class SimPart:
     """No seed before this one has it."""
     length_ms: int | None = None
     """How long the seeds from there on are at the most, if clients of the service ask very much."""
+    is_alone: bool = False
+    """Whether other services with a first seed are not in the seeds from there on: they cost too much together."""
 
 
 def sim_parts() -> Sequence[SimPart]:
     """Those of all services."""
     return [module.PART for module in parts("sim")]
+
+
+def parts_of(seed: int) -> list[SimPart]:
+    """Those that a seed may have."""
+    every = sim_parts()
+    alone = [part for part in every if part.is_alone and seed >= part.first_seed]
+    return [part for part in every if not alone or part in alone or not part.first_seed]
 

@@ -19,6 +19,7 @@ from typing import Final
 
 import attrs
 
+from distkv.core.activity.copy_nodes import CopyNodes
 from distkv.core.activity.origins import size_of
 from distkv.core.activity.other_listeners import OtherListeners
 from distkv.core.ground.turn import ServiceTurn
@@ -55,7 +56,7 @@ class OwnActivities:
     def __init__(self, start: str, copies: int, others: OtherListeners) -> None:
         self._start: Final = start
         self._copies: Final = copies
-        self._others: Final = others
+        self._nodes: Final = CopyNodes(others)
         self._unechoed: Final = deque[_Unechoed]()
         self.size = 0
         """Of these, in bytes."""
@@ -88,7 +89,7 @@ class OwnActivities:
         said = len(self._unechoed) - self._unsaid
         if self._speak_ms is None or (said and turn.boot_ms < self._speak_ms):
             return
-        named = self._others.nodes[: self._copies]
+        named = self._nodes.nodes[: self._copies]
         for part in _parts(islice(self._unechoed, said, None)):
             for one in part:
                 one.named = named
@@ -97,6 +98,7 @@ class OwnActivities:
 
     def confirmed(self, node: NodeName, start: str, numbers: Collection[int]) -> None:
         """A node says that it has these."""
+        self._nodes.answered(node)
         if start == self._start and self._unechoed:
             first = self._unechoed[0].activity.number
             for number in numbers:
@@ -107,9 +109,9 @@ class OwnActivities:
         """The next one, if enough others have it."""
         if len(self._unechoed) == self._unsaid:
             return None
-        others = self._others.places
+        others = self._nodes.nodes
         first = self._unechoed[0]
-        if len(first.confirmed & others.keys()) < min(self._copies, len(others)):
+        if len(first.confirmed.intersection(others)) < min(self._copies, len(others)):
             return None
         self._unechoed.popleft()
         self.size -= size_of(first.activity)
@@ -130,9 +132,10 @@ class OwnActivities:
 
     def look(self, turn: ServiceTurn) -> None:
         """Name others where those that were named are silent."""
+        self._nodes.look(turn.boot_ms)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
             return
-        others, left = self._others.nodes, AGAIN_BYTES
+        others, left = self._nodes.nodes, AGAIN_BYTES
         needed = min(self._copies, len(others))
         for one in self._unechoed:
             if one.asked_ms + SILENT_MS > turn.boot_ms or left <= 0:
@@ -149,6 +152,7 @@ class OwnActivities:
                 body = self._frame([one], named)
                 left -= len(body)
                 for node in named:
+                    self._nodes.told(node, turn.boot_ms)
                     turn.tell(node, body, waits=False)
         oldest_ms = min((one.asked_ms for one in self._unechoed), default=None)
         self._due_ms = None if oldest_ms is None else max(oldest_ms + SILENT_MS, turn.boot_ms + AGAIN_MS)
@@ -167,6 +171,7 @@ class OwnActivities:
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._nodes.check()
         numbers = [one.activity.number for one in self._unechoed]
         must(numbers == list(range(self.last - len(numbers) + 1, self.last + 1)), "the last numbers wait, in order")
         must(self.size == sum(size_of(one.activity) for one in self._unechoed), "their bytes are counted")

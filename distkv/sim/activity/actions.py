@@ -56,13 +56,20 @@ class HangUp(OfActivity):
 
 
 @attrs.frozen
+class EndInOrder(OfActivity):
+    """A node is told to end: it sends its clients elsewhere first."""
+
+    node: str
+
+
+@attrs.frozen
 class ShowActivity(ShowService):
     """Show how many clients each node has, what it keeps, and what came to each client."""
 
     service = ACTIVITY
 
 
-ChatAction: TypeAlias = StartChat | SayActivities | JumpToNode | HangUp
+ChatAction: TypeAlias = StartChat | SayActivities | JumpToNode | HangUp | EndInOrder
 
 _CLIENT: Final = node("client", usage="CLIENT", is_naming=False)
 
@@ -71,5 +78,6 @@ VERBS: Final = (
     Verb("speak", SayActivities, (_CLIENT, forms.count("count"))),
     Verb("jump", JumpToNode, (_CLIENT, mention("node"))),
     Verb("hang-up", HangUp, (_CLIENT,)),
+    Verb("end-in-order", EndInOrder, (mention("node"),)),
     Verb("chats", ShowActivity),
 )

@@ -21,6 +21,7 @@ from distkv.sim.activity.moments import (
     ClientSentOn,
     GapHeard,
 )
+from distkv.sim.activity.nodes import activity_nodes
 from distkv.sim.fleet import Fleet
 from distkv.wire.activity_lines import ANONYMOUS
 
@@ -147,10 +148,12 @@ class ChatClient:
             news = self._half.news.popleft()
             if isinstance(news, ActivityMissed):
                 self._lacks += news.last - news.first + 1
-                self._fleet.moment(GapHeard(self.name, news.origin, news.first, news.last))
+                nodes = activity_nodes(self._fleet.services)
+                holders = {} if nodes is None else nodes.holders_of(news.origin, news.first, news.last)
+                self._fleet.moment(GapHeard(self.name, news.origin, news.first, news.last, self._node, holders))
             else:
                 self._heard += 1
-                heard = ActivityHeard(self.name, str(news.activity["text"]), news.origin, news.number)
+                heard = ActivityHeard(self.name, str(news.activity["text"]), news.origin, news.number, self._node)
                 self._fleet.moment(heard)
         self._see_results()
         if self._connection is not None and (lines := self._half.take_lines()):

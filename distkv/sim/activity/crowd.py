@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from distkv.sim.actions import ServiceAction, ShowService
-from distkv.sim.activity.actions import HangUp, JumpToNode, OfActivity, SayActivities, StartChat
+from distkv.sim.activity.actions import EndInOrder, HangUp, JumpToNode, OfActivity, SayActivities, StartChat
 from distkv.sim.activity.chatting import ChatClient
 from distkv.sim.activity.listening import ChatListener
 from distkv.sim.activity.nodes import ActivityNodes, activity_nodes
@@ -50,6 +50,11 @@ class ActivityCrowd:
                 self._clients[name] = ChatClient(self._fleet, nodes.seed, name, action.node, self._listener_of)
             elif not client.is_wanting:
                 client.jump(action.node)
+        elif isinstance(action, EndInOrder):
+            listener = self._listener_of(action.node)
+            if listener is None:
+                return f"{action.node} does not run"
+            listener.end()
         elif isinstance(action, SayActivities | JumpToNode | HangUp):
             client = self._clients.get(action.client)
             if client is None:

@@ -31,7 +31,10 @@ from distkv.core.activity.conversation import (
 from distkv.core.activity.requests import (
     ActivityGap,
     ActivityGiven,
+    ActivityItem,
     Attend,
+    EndActivity,
+    Ended,
     LoggedIn,
     Login,
     MoveOn,
@@ -41,12 +44,16 @@ from distkv.core.activity.requests import (
 from distkv.core.activity.settings import ACTIVITY
 from distkv.core.ready import Answer, ServiceAsked, ServiceWithdrawn
 from distkv.errors import DistkvError, InternalError
+from distkv.sim.activity.moments import ActivityGivenOut, NodeEnded, NodeEnding, PassedOver
+from distkv.sim.activity.nodes import activity_nodes
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Process
 from distkv.wire.services import ServiceRequest
 
 WAY_MS: Final = 2
 """Between a client and a node, one way."""
+END_MS: Final = 15_000
+"""So long a node that is told to end is waited for."""
 AGAIN_MS: Final = 300
 """After so long a listener that was refused attends again."""
 
@@ -175,6 +182,7 @@ class ChatListener:
         self.process: Final = process
         self._fleet: Final = fleet
         self._connections: Final = dict[ChatConnection, None]()
+        self._is_ending = False
         self._attend()
 
     def connect(self, client: ListenerClient) -> ChatConnection:
@@ -183,6 +191,14 @@ class ChatListener:
         self._connections[connection] = None
         self.process.connected[connection] = connection.broke
         return connection
+
+    def end(self) -> None:
+        """The process is told to end."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._fleet.moment(NodeEnding(self.process.host.name))
+            self.ask(EndActivity(1), self._told_of_end)
+            self._fleet.later(END_MS, partial(self._end, is_done=False))
 
     # -- for connections
 
@@ -218,12 +234,34 @@ class ChatListener:
     def _give(self, what: ServiceAsked | ServiceWithdrawn) -> None:
         self.process.host.give(self.process, partial(self.process.step, what))
 
+    def _moment_of(self, item: ActivityItem | ActivityGap) -> ActivityGivenOut | PassedOver:
+        node, nodes = self.process.host.name, activity_nodes(self._fleet.services)
+        if isinstance(item, ActivityGap):
+            by_number = {} if nodes is None else nodes.holders_of(item.origin, item.first, item.last)
+            return PassedOver(node, item.origin, item.first, item.last, by_number)
+        if nodes is None or not item.origin.startswith(f"{node}."):
+            return ActivityGivenOut(node, item.origin, item.number)
+        holders = nodes.holders(item.origin, item.number)
+        return ActivityGivenOut(node, item.origin, item.number, holders, nodes.settings.copies)
+
+    def _told_of_end(self, answer: Answer) -> None:
+        self._fleet.later(0, partial(self._end, is_done=isinstance(answer.result, Ended)))
+
+    def _end(self, *, is_done: bool) -> None:
+        if self.process.is_running:
+            host = self.process.host
+            left = sum(connection.is_in for connection in self._connections)
+            self._fleet.moment(NodeEnded(host.name, is_done, left))
+            self._fleet.befell(host.name, "ends in order")
+            self._fleet.end(host)
+
     def _attend(self) -> None:
         if self.process.is_running:
             self.ask(Attend(1, self.process.host.name, 1), self._told)
 
     def _told(self, answer: Answer) -> None:
         if isinstance(answer.result, ActivityGiven):
+            self._fleet.moment(self._moment_of(answer.result.item))
             for connection in list(self._connections):
                 connection.give(answer.result)
         elif answer.is_last:

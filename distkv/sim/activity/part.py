@@ -11,10 +11,19 @@ from typing import Final
 from distkv.core.activity.settings import ACTIVITY, ActivitySettings
 from distkv.sim.actions import SettingMap
 from distkv.sim.activity.actions import VERBS
+from distkv.sim.activity.copies import ActivityCopies
 from distkv.sim.activity.crowd import ActivityCrowd
 from distkv.sim.activity.draft import FIRST_SEED, draw
 from distkv.sim.activity.nodes import ActivityNodes
-from distkv.sim.activity.rules import ActivityTroubles, EchoedIsHeard, LoadsAreAlike, OnceAndInOrder, SeldomSentOn
+from distkv.sim.activity.reach import ActivityReach
+from distkv.sim.activity.rules import (
+    EchoedIsHeard,
+    EchoHasCopies,
+    EndsInOrder,
+    LoadsAreAlike,
+    OnceAndInOrder,
+    SeldomSentOn,
+)
 from distkv.sim.host import Host
 from distkv.sim.rule import Observer
 from distkv.sim.service import SimPart
@@ -30,8 +39,18 @@ def _nodes(hosts: Mapping[str, Host], seed: int, world: SettingMap) -> ActivityN
 
 
 def _rules() -> Sequence[Observer]:
-    troubles = ActivityTroubles()
-    return [troubles, OnceAndInOrder(troubles), EchoedIsHeard(troubles), SeldomSentOn(), LoadsAreAlike()]
+    reach = ActivityReach()
+    copies = ActivityCopies(reach)
+    return [
+        reach,
+        copies,
+        OnceAndInOrder(copies),
+        EchoHasCopies(reach),
+        EchoedIsHeard(reach, copies),
+        EndsInOrder(reach),
+        SeldomSentOn(),
+        LoadsAreAlike(),
+    ]
 
 
-PART: Final = SimPart(ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED)
+PART: Final = SimPart(ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED, is_alone=True)

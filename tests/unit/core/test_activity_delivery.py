@@ -32,10 +32,57 @@ def test_activity_that_one_neighbour_has_is_not_echoed() -> None:
 
 def test_no_more_confirmations_are_waited_for_than_there_are_other_listeners() -> None:
     node = OneNode(B, C).ready()
+    node.sees((B,), (B,))
+    client = node.login()
+    node.send(client, "x")
+    node.confirms(B, 1)
+    assert node.given == ["x"]
+
+
+def test_node_that_is_alive_and_out_of_the_tree_has_to_have_it_too() -> None:
+    """ACTIVITY-14."""
+    node = OneNode(B, C).ready()
+    node.announces(B, None)
+    node.announces(C, None)
+    node.sees((B, C), ())
+    node.pass_ms(60_000)
+    node.send(node.login(), "x")
+    node.pass_ms(500)
+    told = [word for name in (B, C) for word in node.told_by(name) if isinstance(word, ActivitySaid)]
+    assert [word.confirm for word in told] == [(B, C), (B, C)]
+    node.confirms(B, 1)
+    assert node.given == []
+    node.confirms(C, 1)
+    assert node.given == ["x"]
+
+
+def test_node_out_of_the_tree_that_does_not_answer_counts_not_for_a_while() -> None:
+    node = OneNode(B, C).ready()
     node.announces(C, None)
     client = node.login()
     node.send(client, "x")
     node.confirms(B, 1)
+    node.pass_ms(1400)
+    assert node.given == []
+    node.pass_ms(600)
+    assert node.given == ["x"]
+    node.send(client, "y")
+    node.confirms(B, 2)
+    assert node.given == ["x", "y"]
+
+
+def test_node_that_begins_waits_for_those_that_seem_alive() -> None:
+    node = OneNode(B, C)
+    node.announces(B, None)
+    node.announces(C, None)
+    node.ready().send(node.login(), "x")
+    assert node.given == []
+
+
+def test_node_that_never_announced_a_listener_is_not_waited_for() -> None:
+    node = OneNode(B, listening=False).ready()
+    node.pass_ms(6000)
+    node.send(node.login(), "x")
     assert node.given == ["x"]
 
 
@@ -67,7 +114,7 @@ def test_activity_that_nobody_was_told_is_not_echoed() -> None:
     client = node.login()
     node.send(client, "x")
     node.send(client, "y")
-    node.announces(B, None)
+    node.sees((), ())
     assert texts_of_frames(node) == ["x", "y"]
 
 
