@@ -15,15 +15,16 @@ from tests.process.account_users import RIGHT, WRONG, listener_port, login, regi
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import Server, open_servers, run_command, wait_until
 from tests.process.tokens import SETTINGS, wait_states
+from tests.profiles import size
 
 SECRET = "never-to-be-seen"
 OPTIONS = ("-C", "tokens.servers=[a]", "-C", "activity.listen=127.0.0.1:0")
-NAMES = [f"user-{count}" for count in range(20)]
+NAMES = [f"user-{count}" for count in range(size(8, 20))]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with open_servers(tmp_path) as servers:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with open_servers(tmp_path_factory.mktemp("accounts")) as servers:
         server = servers.add("a")
         server.start("--init", "hello", "--transport", "solo", options=OPTIONS).wait_ready()
         wait_until(lambda: server.run("token", "servers").code == 0, "tokens are served", 30, server.dump)
