@@ -87,6 +87,7 @@ class ActivityListener:
             def given(result: ServiceResult, over: trio.Event = over) -> None:
                 if isinstance(result, ActivityGiven):
                     self._told.offer(result.item)
+                    self._driver.services.when_given(self._told.tell)
                 elif isinstance(result, DistkvError):
                     over.set()
 
