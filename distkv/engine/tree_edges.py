@@ -68,11 +68,14 @@ class EdgesNode(Protocol):
 
 class Edge:
     """What is to be said on one edge; the replica bounds it. Frames of services come behind all else, and services take
-    turns."""
+    turns. What comes while its task has nothing to do leaves without it, if that is possible: to wake it up costs more
+    than to write."""
 
     def __init__(self, taken: Callable[[], object], scope: trio.CancelScope | None = None) -> None:
         """`taken` is called when `TAKEN_ITEMS` have left, besides frames of services. `scope` has the task with the
         connection, at the child's end; at the parent's end there is none."""
+        self.push: Callable[[EdgeItem], bool] = _never
+        """Says something at once, whole, or does nothing and returns False."""
         self._taken: Final = taken
         self._scope: Final = scope
         self._items: Final = deque[EdgeItem]()
@@ -80,10 +83,14 @@ class Edge:
         """By service; the first one is next."""
         self._lot: Final = trio.lowlevel.ParkingLot()
         self._is_over = False
+        self._is_at_rest = False
+        """Whether its task waits for something to say."""
         self._taken_count = 0
 
     def say(self, item: EdgeItem) -> None:
         """To be said behind all of its kind that waits."""
+        if self._is_at_rest and not self._items and not self._frames and self._say_now(item):
+            return
         if isinstance(item, ServiceFrames):
             self._frames.setdefault(item.service, deque()).append(item)
         else:
@@ -100,7 +107,11 @@ class Edge:
         while not self._items and not self._frames:
             if self._is_over:
                 raise trio.EndOfChannel
-            await self._lot.park()
+            self._is_at_rest = True
+            try:
+                await self._lot.park()
+            finally:
+                self._is_at_rest = False
         if not self._items:
             service = next(iter(self._frames))
             frames = self._frames.pop(service)
@@ -121,6 +132,19 @@ class Edge:
             self._lot.unpark()
         else:
             self._scope.cancel()
+
+    def _say_now(self, item: EdgeItem) -> bool:
+        if isinstance(item, ServiceFrames):
+            return self.push(item)
+        is_counted = (self._taken_count + 1) % TAKEN_ITEMS == 0  # what follows is no part of the step that says this
+        if is_counted or not self.push(item):
+            return False
+        self._taken_count += 1
+        return True
+
+
+def _never(_: EdgeItem) -> bool:
+    return False
 
 
 class TreeEdges:
@@ -202,7 +226,7 @@ class TreeEdges:
         request = Attach(1, node.replica.name, node.replica.life or 0, node.silent_s / 3)
         with scope:
             try:
-                hooks = EdgeHooks(partial(self.told, number), edge.next)
+                hooks = EdgeHooks(partial(self.told, number), edge.next, partial(setattr, edge, "push"))
                 await attacher.attach(dial.addr, request, node.silent_s, hooks)
             except (PeerError, RequestError):
                 node.counters["edges_failed"] += 1

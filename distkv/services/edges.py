@@ -17,6 +17,7 @@ from distkv.engine.driver import Driver
 from distkv.engine.tree_edges import Edge, TreeEdges
 from distkv.errors import BusyError
 from distkv.services.follow import SIGNS
+from distkv.services.telling import SendNowait
 from distkv.wire.edges import EdgeItem, SignOfLife, encode_edge
 from distkv.wire.replies import encode_end, encode_start
 from distkv.wire.request import Attach
@@ -30,8 +31,9 @@ SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
 class ConnectionEdges:
     """Those of one connection."""
 
-    def __init__(self, driver: Driver, send: SendAll, heard: Callable[[], int]) -> None:
+    def __init__(self, driver: Driver, send: SendAll, send_nowait: SendNowait, heard: Callable[[], int]) -> None:
         """`heard` gives the last `seq` that came on the connection."""
+        self._send_nowait: Final = send_nowait
         self._driver: Final = driver
         self._send: Final = send
         self._heard: Final = heard
@@ -46,7 +48,9 @@ class ConnectionEdges:
         if len(self._open) >= EDGES_MAX:
             raise BusyError(f"this connection has {len(self._open)} edges already: stop one")
         tree_edges = self._driver.tree_edges
-        found = self._open[request.seq] = ParentEnd(tree_edges, request, self._send, self._heard, self._forget)
+        found = self._open[request.seq] = ParentEnd(
+            tree_edges, request, self._send, self._send_nowait, self._heard, self._forget
+        )
         return found
 
     def stop(self, seq: int) -> bool:
@@ -73,12 +77,14 @@ class ParentEnd:
         tree_edges: TreeEdges,
         request: Attach,
         send: SendAll,
+        send_nowait: SendNowait,
         heard: Callable[[], int],
         ended: Callable[[int], None],
     ) -> None:
         self._tree_edges: Final = tree_edges
         self._request: Final = request
         self._send: Final = send
+        self._send_nowait: Final = send_nowait
         self._heard: Final = heard
         self._ended: Final = ended
         self._number: int | None = None
@@ -108,6 +114,7 @@ class ParentEnd:
     async def _be_edge(self, tree_edges: TreeEdges) -> None:
         number, edge = tree_edges.asked(self._request.node, self._request.life)
         self._number = number
+        edge.push = lambda item: self._send_nowait(encode_edge(item, self._request.seq))
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._see_child, tree_edges, number)

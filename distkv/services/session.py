@@ -125,7 +125,7 @@ class Session:
         self._traces = Traces(driver, self.sender.send)
         self._waits = ConnectionWaits(driver, self.sender.send)
         self._follows = Follows(driver, self.sender.send, self.sender.send_nowait, lambda: self._seq)
-        self._edges = ConnectionEdges(driver, self.sender.send, lambda: self._seq)
+        self._edges = ConnectionEdges(driver, self.sender.send, self.sender.send_nowait, lambda: self._seq)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
         self._services = ServiceRequests(driver, self.sender, nursery)
         self._stoppable = (

@@ -101,6 +101,8 @@ class EdgeHooks:
     """The other end of the edge said something."""
     to_say: Callable[[], Awaitable[EdgeItem]]
     """Waits for what it is to be told next."""
+    speaks: Callable[[Callable[[EdgeItem], bool]], None] = lambda _: None
+    """What this is given tells it something at once; False: it cannot now. It may be used while `to_say` waits."""
 
 
 Report: TypeAlias = GossipHeard | Up | Down | Gap | Announce | Members

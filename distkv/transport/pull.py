@@ -29,7 +29,7 @@ from distkv.transport.loans import Loans
 from distkv.transport.peer_line import CONNECT_S, IDLE_S, Connect, PeerCall, PeerLine, connected, receive
 from distkv.transport.tells import Tells
 from distkv.wire.codec import Payload, read_payload
-from distkv.wire.edges import read_edge
+from distkv.wire.edges import EdgeItem, read_edge
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import read_item
 from distkv.wire.framing import FrameReader
@@ -133,8 +133,9 @@ class PeerCaller:
             return lambda seq: HeldRequest(seq, call.seq, ticks, is_quiet=True)
 
         call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested, lasts=True, node=hooks.node)
-        hooks.speaks(partial(_say_held, self._line(addr), call))
-        await self._converse(addr, request, call, to_say, hooks.measured)
+        line = self._line(addr)
+        hooks.speaks(partial(_say_held, line, call))
+        await self._converse(line, request, call, to_say, hooks.measured)
 
     async def attach(self, addr: str, request: Attach, silent_s: float, hooks: EdgeHooks) -> None:
         """Ask the node at `addr` to be the parent in the server tree; the edge lasts until it ends.
@@ -150,8 +151,9 @@ class PeerCaller:
             item = await hooks.to_say()
             return lambda seq: TreeSay(seq, call.seq, item, is_quiet=True)
 
-        call = PeerCall(take_fields, silent_s, lasts=True)
-        await self._converse(addr, request, call, to_say, lambda _: None)
+        call, line = PeerCall(take_fields, silent_s, lasts=True), self._line(addr)
+        hooks.speaks(partial(_say_edge, line, call))
+        await self._converse(line, request, call, to_say, lambda _: None)
 
     def tell(self, addr: str, request: NodeTell, dropped: Callable[[int], object]) -> None:
         """Tell the node at `addr` something; never waits. `dropped` is called with how many of its bodies are not sent,
@@ -164,14 +166,13 @@ class PeerCaller:
 
     async def _converse(
         self,
-        addr: str,
+        line: PeerLine,
         request: Follow | Attach,
         call: PeerCall,
         to_say: Callable[[], Awaitable[MakeRequest]],
         measured: Callable[[float], None],
     ) -> None:
         """A long result, and what is said meanwhile by who asked."""
-        line = self._line(addr)
         try:
             async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
                 nursery.start_soon(_speak, line, request.silent_s, to_say, measured)
@@ -181,7 +182,7 @@ class PeerCaller:
         finally:
             if line.is_answering(call) and self._nursery is not None:
                 self._nursery.start_soon(line.say, lambda seq: Stop(seq, call.seq))
-        raise call.failure or PeerError(f"{addr}: ended what was asked")
+        raise call.failure or PeerError(f"{line.addr}: ended what was asked")
 
     async def _call(self, addr: str, request: Callable[[int], Request], call: PeerCall) -> None:
         async with self._line(addr).asking(request, call):
@@ -235,6 +236,10 @@ async def _speak(
 
 def _say_held(line: PeerLine, call: PeerCall, ticks: Mapping[NodeName, Tick]) -> bool:
     return line.say_nowait(lambda seq: HeldRequest(seq, call.seq, dict(ticks), is_quiet=True))
+
+
+def _say_edge(line: PeerLine, call: PeerCall, item: EdgeItem) -> bool:
+    return line.say_nowait(lambda seq: TreeSay(seq, call.seq, item, is_quiet=True))
 
 
 async def _measure(measured: Callable[[float], None], said_at: float, _: Fields) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from distkv.core.edges import TAKEN_ITEMS
 from distkv.engine.tree_edges import Edge
 from distkv.model.event import NodeName
-from distkv.wire.edges import ServiceFrames, SubtreeHeight, TreeFrame
+from distkv.wire.edges import EdgeItem, ServiceFrames, SubtreeHeight, TreeFrame
 
 
 def _frames(service: str, number: int) -> ServiceFrames:
@@ -52,3 +53,42 @@ async def test_machine_is_told_of_items_that_left_and_not_of_frames() -> None:
         edge.say(SubtreeHeight(1))
     found = [await edge.next() for _ in range(2 * TAKEN_ITEMS - 1)]
     assert (found[0], len(taken)) == (SubtreeHeight(1), 1)
+
+
+@pytest.mark.trio
+async def test_what_comes_at_rest_is_pushed_and_what_the_connection_does_not_take_waits() -> None:
+    edge, pushed = Edge(lambda: None), list[EdgeItem]()
+    found = list[EdgeItem]()
+
+    def push(item: EdgeItem) -> bool:
+        pushed.append(item)
+        return len(pushed) == 1
+
+    async def take() -> None:
+        found.append(await edge.next())
+
+    edge.push = push
+    async with trio.open_nursery() as nursery:
+        edge.say(SubtreeHeight(1))
+        nursery.start_soon(take)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(take)
+        await wait_all_tasks_blocked()
+        for number in (1, 2, 3):
+            edge.say(_frames("busy", number))
+        await wait_all_tasks_blocked()
+    assert (found, pushed) == ([SubtreeHeight(1), _frames("busy", 2)], [_frames("busy", 1), _frames("busy", 2)])
+    assert await edge.next() == _frames("busy", 3)
+
+
+@pytest.mark.trio
+async def test_machine_is_told_of_items_that_were_pushed() -> None:
+    taken = list[bool]()
+    edge = Edge(lambda: taken.append(True))
+    edge.push = lambda _: True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(edge.next)
+        await wait_all_tasks_blocked()
+        for _ in range(TAKEN_ITEMS):
+            edge.say(SubtreeHeight(1))
+    assert taken == [True]
