@@ -36,58 +36,62 @@ class Hearsay:
             self._node.answer(entry, turn)
 
     def hear(self, rumours: Iterable[Rumour], turn: SwimTurn) -> None:
+        """News, which others do not have yet."""
         for rumour in rumours:
-            if rumour.id.node == self._node.own.node:
-                self._namesakes.hear(rumour, turn)
-            else:
-                self._of_another(rumour, turn)
+            if self._hear(rumour, turn):
+                self._node.queue.add(self._node.table.entries[rumour.id.node].as_rumour())
+
+    def _hear(self, rumour: Rumour, turn: SwimTurn) -> bool:
+        """Whether it is news to this node, and not a suspicion, which is told on as it is."""
+        if rumour.id.node != self._node.own.node:
+            return self._of_another(rumour, turn)
+        self._namesakes.hear(rumour, turn)
+        return False
 
     def hear_sample(self, sample: Iterable[Rumour], by: str, turn: SwimTurn) -> None:
-        """A page of a member's table: whom it holds for dead, and this node does not, is suspected."""
+        """A page of a member's table, which is no news: others have it. Whom that member holds for dead, and this node
+        does not, is suspected."""
         for rumour in sample:
             entry = self._node.table.entries.get(rumour.id.node)
             is_doubt = rumour.state is MemberState.DEAD and entry is not None and entry.is_live
             doubted = attrs.evolve(rumour, state=MemberState.SUSPECT, by=by) if is_doubt else rumour
-            self.hear([doubted], turn)
+            self._hear(doubted, turn)
 
-    def _of_another(self, rumour: Rumour, turn: SwimTurn) -> None:
+    def _of_another(self, rumour: Rumour, turn: SwimTurn) -> bool:
         node = self._node
         entry = node.table.entries.get(rumour.id.node)
         if entry is None:
-            self._of_unknown(rumour, turn)
-            return
+            return self._of_unknown(rumour, turn)
         if rumour.id.generation < entry.generation:
             node.answer(entry, turn)
-            return
+            return False
         mine = entry.belief
         theirs = Belief(rumour.id.generation, rumour.state, rumour.record or entry.record)
         after = joined(mine, theirs)
-        if after != mine:
-            self._believe(entry, after, rumour, turn)
+        is_news = after != mine and self._believe(entry, after, rumour, turn)
         if entry.state is MemberState.SUSPECT and rumour.state is MemberState.SUSPECT and rumour.by:
             self._suspect(entry, rumour.by, turn)
+        return is_news
 
-    def _believe(self, entry: MemberEntry, after: Belief, rumour: Rumour, turn: SwimTurn) -> None:
+    def _believe(self, entry: MemberEntry, after: Belief, rumour: Rumour, turn: SwimTurn) -> bool:
         node = self._node
         is_new = (after.generation, after.state) != (entry.generation, entry.state)
         if is_new and after.state is MemberState.SUSPECT:
             node.believe(attrs.evolve(after, state=MemberState.ALIVE), turn)
             self._suspect(entry, rumour.by or rumour.id.node, turn)
-            return
+            return False
         node.believe(after, turn)
-        if is_new:
-            node.queue.add(entry.as_rumour())
+        return is_new
 
-    def _of_unknown(self, rumour: Rumour, turn: SwimTurn) -> None:
+    def _of_unknown(self, rumour: Rumour, turn: SwimTurn) -> bool:
         node = self._node
         if rumour.record is None or node.table.is_full or node.is_former(rumour.record.start):
-            return
+            return False
         state = MemberState.ALIVE if rumour.state is MemberState.SUSPECT else rumour.state
         entry = node.believe(Belief(rumour.id.generation, state, rumour.record), turn)
         if rumour.state is MemberState.SUSPECT:
             self._suspect(entry, rumour.by or rumour.id.node, turn)
-        elif rumour.state is MemberState.ALIVE:
-            node.queue.add(entry.as_rumour())
+        return rumour.state is MemberState.ALIVE
 
     def _suspect(self, entry: MemberEntry, by: str, turn: SwimTurn) -> None:
         name = entry.record.node
