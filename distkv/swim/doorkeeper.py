@@ -111,8 +111,7 @@ class Doorkeeper:
         elif holder is None or not holder.is_live or self._is_successor(teller, holder, record):
             return record
         elif holder.record.start == record.start:
-            known = max(record, holder.record, key=lambda one: one.generation)
-            if known is holder.record and teller.address != holder.address:
+            if record.generation <= holder.generation and teller.address != holder.address:
                 node.send(holder.address, record.start, JoinAck(node.own), turn)
                 return None
             return record

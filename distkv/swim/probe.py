@@ -135,6 +135,8 @@ class Prober:
         if probe is None or probe.target.node != who:
             return None
         del self._open[seq]
+        while self._due and self._due[0][1] not in self._open:
+            heappop(self._due)
         if probe.purpose is Purpose.ROUND:
             self._node.health.improve()
             self._node.blocked.discard(who)
