@@ -160,7 +160,7 @@ class KeyedSeal:
         nonce = self._draw(RANDOM_BYTES) + self._counter.to_bytes(COUNTER_BYTES, "big")
         bound = _UNBOUND if receiver_start is None else _BOUND
         header = b"".join((_SEALED, name, self._start, bound, nonce))
-        return header + self._own[name].encrypt(nonce, frame, header + (receiver_start or b"") + self._group)
+        return header + self._own[name].encrypt(nonce, frame, self._around(header, receiver_start))
 
     def open(self, data: bytes) -> Opened | str:
         misfit = self._misfit(data)
@@ -174,15 +174,15 @@ class KeyedSeal:
         cipher = None if sender is None else sender.ciphers.get(name)
         if cipher is None:
             cipher = self._library.cipher(sealing_key(key, start))
-        header, own_start = data[:HEADER_BYTES], self._start if bound == _BOUND else b""
+        header, receiver = data[:HEADER_BYTES], self._start if bound == _BOUND else None
         try:
-            frame = cipher.decrypt(header[_NONCE_AT:], data[HEADER_BYTES:], header + own_start + self._group)
+            frame = cipher.decrypt(header[_NONCE_AT:], data[HEADER_BYTES:], self._around(header, receiver))
         except self._library.misfit:
             return "seal"
         sender = self._starts.heard(start)
         sender.ciphers[name] = cipher
         is_new = sender.window.take(int.from_bytes(header[_COUNTER_AT:], "big"))
-        return Opened(frame, start, bound == _BOUND) if is_new else "replay"
+        return Opened(frame, start, receiver is not None) if is_new else "replay"
 
     def vouch(self, start: bytes) -> None:
         self._starts.vouch(start)
@@ -198,6 +198,10 @@ class KeyedSeal:
         must([*self._own] == [*self._keys], "each of them seals, the first one if nothing else is asked for")
         must(self._starts.known(self._start) is None, "nothing of our own opens")
         self._starts.check()
+
+    def _around(self, header: bytes, receiver_start: bytes | None) -> bytes:
+        """What is not in the box, and must be the same for both sides."""
+        return header + (receiver_start or b"") + self._group
 
     def _misfit(self, data: bytes) -> str | None:
         """Why nobody needs to try to open it."""

@@ -261,8 +261,11 @@ def read_bytes(value: object, what: str, most: int, least: int = 0) -> bytes:
     return value
 
 
+_is_name: Final = lru_cache(maxsize=4096)(is_node_name)
+
+
 def read_name(value: object, what: str) -> str:
-    if type(value) is not str or not is_node_name(value):
+    if type(value) is not str or not _is_name(value):
         raise bad(what)
     return value
 

@@ -51,4 +51,5 @@ SAMPLE = (
     "shell-account-unsure-is-believed",
     "shell-activity-key-twice",
     "shell-earlier-epoch-given",
+    "shell-replay-window-off",
 )
