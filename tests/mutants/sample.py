@@ -52,4 +52,5 @@ SAMPLE = (
     "shell-activity-key-twice",
     "shell-earlier-epoch-given",
     "shell-replay-window-off",
+    "shell-refutation-not-higher",
 )

@@ -9,7 +9,7 @@ FLEETS = ("tests/unit/swim/test_fleets.py",)
 ORDER = ("tests/property/test_swim_order.py",)
 
 SWIM_RULES = (
-    # -- words about oneself
+    # Words about oneself
     broken(
         "refutation-not-higher",
         "whoever hears of itself what is not so raises its generation above that",
@@ -58,7 +58,7 @@ SWIM_RULES = (
         "        if above > GENERATION_MAX:\n",
         *WORDS,
     ),
-    # -- words about others
+    # Words about others
     broken(
         "old-word-unanswered",
         "who says something of a lower generation is told the newer",
@@ -140,7 +140,7 @@ SWIM_RULES = (
         "    return record.generation,",
         *ORDER,
     ),
-    # -- where answers go
+    # Where answers go
     broken(
         "answer-to-an-address-in-a-message",
         "who would join is answered where it asked from, whatever its record says",
@@ -176,7 +176,7 @@ SWIM_RULES = (
         "            if False and holder:\n",
         *WORDS,
     ),
-    # -- the door
+    # The door
     broken(
         "token-not-looked-at",
         "who would join shows that it is where it says to be",
@@ -217,7 +217,7 @@ SWIM_RULES = (
         "        if not is_own:\n",
         *WORDS,
     ),
-    # -- probes
+    # Probes
     broken(
         "ttl-not-subtracted",
         "a relay subtracts one from the ttl",
@@ -266,7 +266,7 @@ SWIM_RULES = (
         "        first = []\n",
         *WORDS,
     ),
-    # -- pauses and links
+    # Pauses and links
     broken(
         "pause-not-noticed",
         "a node that was woken late was away itself: suspicions last longer",
@@ -308,7 +308,7 @@ SWIM_RULES = (
         "            pass\n",
         *WORDS,
     ),
-    # -- finding back
+    # Finding back
     broken(
         "rejoin-off",
         "who is gone is asked again and again",
