@@ -5,14 +5,15 @@ Knows: real servers on loopback.  Does not know datagrams.
 
 from __future__ import annotations
 
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.process.ports import free_port
-from tests.process.servers import open_servers
+from tests.process.servers import Server, open_servers
 from tests.process.swim_fleet import Fleet, member_maps, members, new_secret, open_fleet, transport
 
 ALL_ALIVE = {"a": "alive", "b": "alive", "c": "alive"}
@@ -154,3 +155,44 @@ def test_one_whose_port_is_taken_for_datagrams_ends(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         line = ended(tmp_path, "--bind", address, "--init", "1")
     assert f"cannot listen on {address} for datagrams (UDP): Address already in use; name another" in line
+
+
+# -- a start anew in the same process -----------------------------------------------------------------------------
+
+
+def test_one_that_was_given_up_while_it_stood_still_begins_again_at_the_same_port_and_has_not_left(
+    tmp_path: Path,
+) -> None:
+    with open_fleet(tmp_path, ("a", "b"), settings="links: {follow: false}\ndelete: {retention: 1}\n") as fleet:
+        a, b = fleet["a"], fleet["b"]
+        with a.client() as client:
+            client.set("gone", 1)
+        fleet.wait_equal(20)
+        b.send_signal(signal.SIGSTOP)
+        try:
+            fill(b)  # else it finds there, when it goes on, what it must not hear
+            fleet.wait_members({"a": "alive", "b": "dead"}, KNOWN_DEAD_S, at="a")
+            with a.client() as client:
+                client.retire_node("b", force=True)
+                client.delete("gone")
+            fleet.wait(lambda: counters(a)["tombstones"] == 0, "the deletion is forgotten", 30)
+        finally:
+            b.send_signal(signal.SIGCONT)
+        fleet.wait(lambda: "begins_again" in b.errors, "b starts anew", 30)
+        fleet.wait_members({"a": "alive", "b": "alive"}, BACK_S)
+        fleet.wait_equal(30)
+        assert "state=left" not in a.errors
+        assert b.is_running
+
+
+def fill(server: Server) -> None:
+    """Send so much that the kernel has no room for more."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        for _ in range(5000):
+            other.sendto(bytes(1000), (server.host, server.port))
+
+
+def counters(server: Server) -> Mapping[str, object]:
+    found = server.state()["counters"]
+    assert isinstance(found, dict)
+    return found
