@@ -33,6 +33,24 @@ def test_partition_cuts_all_ways_between_sides_and_who_is_on_none_from_all() -> 
     assert {way for way in ("ab", "ac", "ca", "ad", "dc") if network.passes(*way)} == {"ab"}
 
 
+def test_who_is_back_hears_all_but_who_is_isolated_still() -> None:
+    network = Network(0)
+    network.isolate("a", "abc")
+    network.isolate("b", "abc")
+    network.rejoin("a")
+    assert {way for way in ("ab", "ba", "ac", "ca", "bc") if network.passes(*way)} == {"ac", "ca"}
+    network.rejoin("b")
+    assert network.cut == set()
+
+
+def test_network_that_is_cut_anew_isolates_nobody_from_before() -> None:
+    network = Network(0)
+    network.isolate("b", "abc")
+    network.partition([["a", "b"], ["c"]], "abc")
+    network.rejoin("a")
+    assert network.passes("a", "b")
+
+
 def test_delays_stay_within_their_bounds_and_reach_them() -> None:
     delays = _arrivals(Network(0, NetworkFaults(delay_ms=(3, 7))))
     assert set(delays) == {3, 4, 5, 6, 7}
