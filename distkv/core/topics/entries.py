@@ -18,10 +18,12 @@ import attrs
 
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
-from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, Holder, Member, TopicEntry
+from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, GroupMember, Holder, TopicEntry
 
 Lives: TypeAlias = Callable[[NodeName], int | None]
 """That in which the disk of a node began; None: the node is not registered."""
+Members: TypeAlias = tuple[GroupMember, ...]
+"""All of a group."""
 
 
 @attrs.frozen(slots=True)
@@ -136,18 +138,18 @@ def merged(
     )
 
 
-def had_all(group: Iterable[Member], holder: Holder, had: Collection[int]) -> bool:
+def had_all(group: Members, holder: Holder, had: Collection[int]) -> bool:
     """Whether a holder is in a group by one of these namings."""
     return any(one.holder == holder and one.naming in had for one in group)
 
 
-def without(groups: Iterable[Sequence[Member]], holder: Holder, had: Collection[int]) -> list[tuple[Member, ...]]:
+def without(groups: Iterable[Members], holder: Holder, had: Collection[int]) -> list[Members]:
     """The groups that are left when the copy of a holder was joined, which had all by these namings."""
     left = (group for group in groups if not had_all(group, holder, had))
     return [tuple(one for one in group if one.holder != holder) for group in left]
 
 
-def pruned(groups: Iterable[Sequence[Member]], lives: Lives, owner: Holder | None) -> tuple[tuple[Member, ...], ...]:
+def pruned(groups: Iterable[Members], lives: Lives, owner: Holder | None) -> tuple[Members, ...]:
     """The groups of which the owner must still join somebody else: it is in none of them, and what one group asks is
     not asked of another again."""
     left = {frozenset(one for one in group if _has_disk(one, lives) and one.holder != owner) for group in groups}
@@ -155,7 +157,7 @@ def pruned(groups: Iterable[Sequence[Member]], lives: Lives, owner: Holder | Non
     return tuple(sorted(tuple(sorted(group)) for group in needed)[:GROUPS_MAX])
 
 
-def _has_disk(holder: Holder | Member, lives: Lives) -> bool:
+def _has_disk(holder: Holder | GroupMember, lives: Lives) -> bool:
     """Whether it is registered, and has the disk with which it became one."""
     return lives(holder.node) == holder.life
 

@@ -378,10 +378,11 @@ class Owners:
         """The topics whose entries name this node."""
         return iter(self._known.of_me)
 
-    def silent_nodes(self) -> frozenset[NodeName]:
-        """All that matter to these topics, and say nothing."""
+    def silent_nodes(self) -> tuple[frozenset[NodeName], ...]:
+        """All that matter to these topics, and say nothing: followers for a long lease, owners, and servers for a
+        while. One that is silent as a server may be so as a follower later, and something else follows from that."""
         followers = frozenset(node for node in self._known.following() if self._leases.is_silent(node, self._now_ms))
-        return followers | self.silent_owners() | self._servers.silent_nodes(self._now_ms)
+        return followers, self.silent_owners(), self._servers.silent_nodes(self._now_ms)
 
     def silent_owners(self) -> frozenset[NodeName]:
         """Those that this node follows, of them."""

@@ -60,7 +60,7 @@ class Mended(Protocol):
 
     def own_names(self) -> Iterator[str]: ...
 
-    def silent_nodes(self) -> frozenset[NodeName]: ...
+    def silent_nodes(self) -> tuple[frozenset[NodeName], ...]: ...
 
     def silent_owners(self) -> frozenset[NodeName]: ...
 
@@ -94,8 +94,8 @@ class TakingOver:
         """What is to be looked at in the background."""
         self._away: Final = dict[NodeName, int]()
         """Since when owners are away."""
-        self._silent = frozenset[NodeName]()
-        """Who was so at the last look."""
+        self._silent: tuple[frozenset[NodeName], ...] = ()
+        """Who was so at the last look, and in which way."""
         self._now_ms = 0
         self._glance_ms = 0
         """When it is seen next who is silent."""
@@ -151,7 +151,7 @@ class TakingOver:
 
     def wake_ms(self) -> int | None:
         """When `step` has something to do."""
-        return self._look_ms if self._wanted or self._queue or self._silent else None
+        return self._look_ms if self._wanted or self._queue or any(self._silent) else None
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -10,7 +10,9 @@ from typing import Final
 
 import attrs
 
+from distkv.core.ready import Input, Ready
 from distkv.model.ranges import Ranges
+from distkv.sim.host import Process
 from distkv.sim.rule import Observed
 from distkv.sim.topics.moments import (
     GetSent,
@@ -32,6 +34,7 @@ from distkv.sim.topics.troubles import Troubles
 
 ORDER_MS: Final = 9000
 """So long a message surely waits for those before it: 10 s, by clocks that may be wrong."""
+AWAY_LIMIT: Final = "topic_away_limit_reached"
 OF_NODES: Final = "~"
 """How the name of a node's own producer begins. Its messages wait for none: each is of another client, or is asked for
 after the last one was answered."""
@@ -152,7 +155,8 @@ class PutsAreKept(TopicObserver):
 class GoneIsTold(TopicObserver):
     """What a subscriber is owed is gone only for who subscribed elsewhere, or lost with disks, or where a topic keeps
     less. It is owed what was put after its subscription was answered: of what was put before, it may hear that it is
-    gone, if it repeats the subscription at a node that does not know that."""
+    gone, if it repeats the subscription at a node that does not know that. It may also have subscribed while another
+    node was away, which then kept for whoever it does not know as much as it may, and let go what it had before."""
 
     rule = "what a known subscriber is owed is not forgotten"
 
@@ -164,6 +168,12 @@ class GoneIsTold(TopicObserver):
         """By topic and value, when a put left its client first."""
         self._sent: dict[tuple[str, Identity], int] = {}
         """By topic and identity."""
+        self._let_go_ms = -1
+        """When a node let something go last, because it kept too much for whoever it does not know."""
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        if ready.notes and any(note.id == AWAY_LIMIT for note in ready.notes):
+            self._let_go_ms = process.now_ms
 
     def topic_limited(self, at_ms: int, what: TopicLimited) -> None:  # noqa: ARG002
         self._limited.add(what.topic)
@@ -190,7 +200,7 @@ class GoneIsTold(TopicObserver):
         for producer, ranges in what.gone:
             for counter in ranges:
                 sent_ms = self._sent.get((what.topic, (producer, counter)))
-                if sent_ms is not None and sent_ms > min(since):
+                if sent_ms is not None and sent_ms > max(min(since), self._let_go_ms):
                     text = f"{producer} {counter} is gone, put at {sent_ms} ms: it is subscribed since {min(since)} ms"
                     raise self.broken(f"{what.subscriber} of {what.topic} is told at {at_ms} ms that {text}")
 

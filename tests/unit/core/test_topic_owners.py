@@ -449,6 +449,17 @@ def test_silent_follower_is_replaced() -> None:
     assert a.leases.taken == [("t", B)]
 
 
+def test_follower_that_is_passed_over_as_a_server_before_is_replaced_when_its_lease_is_over() -> None:
+    """TOPIC-9: although nobody waits for the topic."""
+    a, *_ = begun()
+    a.step(NodesSilent(frozenset({B})))
+    a.pass_ms(1000)
+    assert a.view().followers == (B,)
+    a.leases.silent.add(B)
+    a.pass_ms(2000)
+    assert a.view().followers == (C,)
+
+
 def test_follower_that_cannot_keep_the_topic_is_replaced_and_not_asked_again_for_a_while() -> None:
     """TOPIC-9."""
     a, b, _ = begun()

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from distkv.core.ready import Ready
+from distkv.core.ready import Note, Ready
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
@@ -246,6 +246,33 @@ def test_message_may_be_gone_after_a_split(what: str) -> None:
     troubles.befell(10, "", what)
     assert not troubles.is_whole
     _tell(GoneIsTold(troubles), _subscribed(), *_put(1), _gone(1))
+
+
+def _kept_too_much() -> tuple[GoneIsTold, int]:
+    """A subscriber is known, and a node lets go what it kept for others; when that was."""
+    rule, fleet = GoneIsTold(Troubles()), Fleet(1)
+    host = fleet.start("a", init=1)
+    fleet.run(STEP_MS)
+    assert host.process is not None
+    rule.moment(1, _subscribed())
+    rule.stepped(host.process, None, Ready(notes=[Note("topic_away_limit_reached", {"count": 1})]))
+    return rule, host.process.now_ms
+
+
+def test_message_may_be_gone_that_was_put_before_a_node_kept_too_much_for_others() -> None:
+    """GONE-3."""
+    rule, let_go_ms = _kept_too_much()
+    for moment in (*_put(1), _gone(1)):
+        rule.moment(let_go_ms, moment)
+    assert rule.troubles.is_whole
+
+
+def test_message_that_is_gone_and_was_put_later_than_that_is_noticed() -> None:
+    rule, let_go_ms = _kept_too_much()
+    for moment in _put(1):
+        rule.moment(let_go_ms + 1, moment)
+    with pytest.raises(BrokenRuleError, match="is gone"):
+        rule.moment(let_go_ms + 1, _gone(1))
 
 
 def test_message_may_be_gone_where_a_topic_keeps_less() -> None:
