@@ -16,6 +16,7 @@ from __future__ import annotations
 from tests.mutants.account_rules import ACCOUNT_RULES
 from tests.mutants.activity_client_rules import ACTIVITY_CLIENT_RULES
 from tests.mutants.activity_rules import ACTIVITY_RULES
+from tests.mutants.activity_sim_rules import ACTIVITY_SIM_RULES
 from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
 from tests.mutants.data_rows import DATA_ROWS
@@ -33,8 +34,8 @@ from tests.mutants.topic_rules import TOPIC_RULES
 from tests.mutants.tree_rules import TREE_RULES
 
 BROKEN = (
-    ACCOUNT_RULES + ACTIVITY_CLIENT_RULES + ACTIVITY_RULES + COMMITS + DATA_ROWS + GROUNDS + KEEPING + SWIM_RULES
-    + SWIM_SEAL_RULES
+    ACCOUNT_RULES + ACTIVITY_CLIENT_RULES + ACTIVITY_RULES + ACTIVITY_SIM_RULES + COMMITS + DATA_ROWS + GROUNDS
+    + KEEPING + SWIM_RULES + SWIM_SEAL_RULES
     + TOKEN_RULES + TOPIC_CLIENT_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES + TOPIC_RULES
     + TREE_RULES
 )

@@ -59,6 +59,7 @@ class Story:
         self.fleet = Fleet()
         self.fleet.services[ACTIVITY] = ActivityNodes(self.fleet.hosts, 0, ActivitySettings())
         for name in "abc":
+            self.fleet.host(name)
             self.start(0, name)
         self.tell(50_000, ChatBegun("v"))
 
@@ -140,7 +141,9 @@ def test_what_was_heard_is_not_lost() -> None:
 
 
 def test_what_was_not_echoed_may_be_lost() -> None:
-    assert Story().tell(60_000, ActivityWritten("u", "u-1"), ActivityHeard("u", "u-1", A, 1, "a")).settle()
+    story = Story()
+    story.tell(60_000, ActivityWritten("u", "u-1"), ActivityGivenOut("c", A, 1), ActivityHeard("u", "u-1", A, 1, "c"))
+    assert story.settle()
 
 
 def test_nobody_can_say_what_only_nodes_that_ended_knew() -> None:
@@ -247,11 +250,22 @@ def test_who_goes_to_the_other_side_may_hear_an_earlier_one_there() -> None:
     assert story.settle()
 
 
-def test_numbers_of_one_origin_are_in_order_wherever_a_client_goes() -> None:
+def test_split_that_lasts_excuses_to_its_end() -> None:
     story = Story()
     story.befell(50_000, "", "split a c | b")
+    story.fleet.partition("ac", "b")
+    story.sent(160_000, "u-1", A, 1, "ac")
+    story.sent(161_000, "u-2", B, 1, "b")
+    story.hears(162_000, "u-2", B, 1, "b")
+    story.hears(163_000, "u-1", A, 1, "c")
+    assert story.settle()
+
+
+def test_numbers_of_one_origin_are_in_order_wherever_a_client_goes() -> None:
+    story = Story()
+    story.befell(50_000, "c", "is cut off from all")
     story.sent(60_000, "u-1", A, 1)
-    story.sent(61_000, "u-2", A, 2)
+    story.sent(61_000, "u-2", A, 2, "ab")
     story.hears(62_000, "u-2", A, 2, "b")
     with broken("after u-2"):
         story.hears(63_000, "u-1", A, 1, "c")
@@ -296,6 +310,7 @@ def test_echo_without_its_copies_is_noticed() -> None:
 
 def test_node_that_ended_a_moment_ago_may_have_been_a_copy() -> None:
     story = Story()
+    story.start(0, "d")
     story.end(55_000, "c")
     story.sent(60_000, "u-1", A, 1, "ab", 2)
     story.hears(61_000, "u-1", A, 1, "b")
