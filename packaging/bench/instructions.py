@@ -40,9 +40,9 @@ KEYS: Final = 200
 DEPTH: Final = 32
 """Requests under way, on one connection."""
 WARM_S: Final = 3.0
-TURNS: Final = 200
+TURNS: Final = 100
 """So many tokens are acquired and released in a count; in each second one three times as many."""
-COUNTS: Final = 4
+COUNTS: Final = 3
 """So many pairs of counts."""
 NODE: Final = "counted"
 TOTALS: Final = re.compile(r"^totals: (\d+)$", re.MULTILINE)
@@ -147,10 +147,12 @@ def instructions_for_token(directory: Path, code: Path, idle_s: float) -> float:
     try:
         watched.node.start()
         with open_turns(watched.node.port) as turns:
+            turns.open_session()
             turns.take(TURNS)
             for _ in range(COUNTS):
                 count(0, lambda: time.sleep(idle_s))
                 for operations in (TURNS, 3 * TURNS):
+                    turns.open_session()
                     count(operations, partial(turns.take, operations))
     finally:
         watched.node.end(signal.SIGTERM)
@@ -176,6 +178,7 @@ def main() -> None:
                 seen.append(instructions_for_token(place, code, options.seconds))
             else:
                 seen.append(instructions_for(generator, place, code, options.verb, options.seconds))
+            print(f"round {number + 1}: {seen[-1]:,.0f}  {code}", file=sys.stderr)
     first = median(next(iter(found.values())))
     rows = [
         [str(code), f"{median(seen):,.0f}", f"{min(seen):,.0f} to {max(seen):,.0f}", f"{median(seen) / first:.3f}"]

@@ -27,19 +27,23 @@ READ_BYTES: Final = 1 << 16
 
 @attrs.define
 class TokenTurns:
-    """A session on a connection."""
+    """A connection, with one session after another: a busy machine may take longer than one lives."""
 
     _socket: socket.socket
     _session: str = ""
     _seq: int = 0
     _turn: int = 0
 
-    def open(self) -> None:
-        """
+    def begin(self) -> None:
+        """Wait for the greeting.
+
         Raises:
             LoadError: the node refuses, or is silent; as all here.
         """
-        self._read()  # it greets
+        self._read()
+
+    def open_session(self) -> None:
+        """Those that were opened before are left to themselves."""
         self._session = str(self._asked("token_open", {"ttl": TTL_S})["session"])
 
     def take(self, count: int) -> None:
@@ -73,9 +77,9 @@ class TokenTurns:
 
 @contextmanager
 def open_turns(port: int) -> Iterator[TokenTurns]:
-    """A connection to the node at this port of loopback, with a session."""
+    """A connection to the node at this port of loopback."""
     with socket.create_connection(("127.0.0.1", port), SILENCE_S) as stream:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         turns = TokenTurns(stream)
-        turns.open()
+        turns.begin()
         yield turns
