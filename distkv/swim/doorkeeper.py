@@ -15,7 +15,7 @@ import attrs
 
 from distkv.model.invariant import must
 from distkv.swim.challenge import Challenge, is_proof
-from distkv.swim.keyring import Keyring
+from distkv.swim.key_keeper import KeyKeeper
 from distkv.swim.members import MemberEntry
 from distkv.swim.node import SwimNode
 from distkv.swim.turn import SwimTurn, Teller
@@ -38,12 +38,12 @@ class Applicant:
 class Doorkeeper:
     """The door of one node."""
 
-    def __init__(self, node: SwimNode, challenge: Challenge, keyring: Keyring | None) -> None:
-        self.keyring = keyring
+    def __init__(self, node: SwimNode, challenge: Challenge, keeper: KeyKeeper) -> None:
         self.to_ask: MemberEntry | None = None
         """The holder of a name that is to be probed in this step."""
         self._node = node
         self._challenge = challenge
+        self._keeper = keeper
         self._applicants = dict[str, Applicant]()
         self._allowed = float(REQUESTS_PER_S)
         self._allowed_ms = 0
@@ -129,7 +129,7 @@ class Doorkeeper:
         self._node.send(teller.address, teller.start, nak, turn)
 
     def _is_proven(self, request: JoinRequest) -> bool:
-        ring = self.keyring
+        ring = self._keeper.keyring
         return ring is None or is_proof(ring.keys, request.token, request.record, request.auth)
 
     def _take_allowance(self, now_ms: int) -> bool:

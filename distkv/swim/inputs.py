@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
+from distkv.swim.keyring import Keyring
 from distkv.wire.swim_records import Address, KeyAction, MemberState
 
 DATAGRAMS_MAX: Final = 64
@@ -54,6 +55,8 @@ class Member:
     addresses: tuple[str, ...] = ()
     """All that it says to listen at."""
     interval_ms: int = 500
+    keys: tuple[bytes, ...] = ()
+    """The ids of those that it says to have, the one that seals first."""
 
 
 # -- what the machine is told -------------------------------------------------------------------------------------
@@ -119,9 +122,21 @@ class ChangeKeys:
 
     action: KeyAction
     key: bytes
+    """All of it to install it, else its id."""
 
 
-SwimInput: TypeAlias = Datagrams | Woke | SayMessage | Noticed | KnownNodes | Seeds | Dropped | LeaveGroup | ChangeKeys
+@attrs.frozen(slots=True)
+class KeysKept:
+    """The file has this keyring now."""
+
+    keyring: Keyring
+    is_by_hand: bool = False
+    """Somebody else wrote it, and it was read again."""
+
+
+SwimInput: TypeAlias = (
+    Datagrams | Woke | SayMessage | Noticed | KnownNodes | Seeds | Dropped | LeaveGroup | ChangeKeys | KeysKept
+)
 
 
 # -- what the machine reports -------------------------------------------------------------------------------------
@@ -164,9 +179,17 @@ class Refused:
 
 @attrs.frozen(slots=True)
 class KeysChanged:
-    """The keyring is to be written; the first key seals."""
+    """The keyring is to be written; the first key seals. `KeysKept` says when it is."""
 
     keys: tuple[bytes, ...]
+
+
+@attrs.frozen(slots=True)
+class KeysRefused:
+    """What the operator wants of the keys is not done."""
+
+    text: str
+    """One line: why, and what to do."""
 
 
 @attrs.frozen(slots=True)
@@ -177,7 +200,9 @@ class Noted:
     fields: Mapping[str, str | int]
 
 
-SwimReport: TypeAlias = MemberChanged | MessageHeard | MessagesMissed | Joined | Refused | KeysChanged | Noted
+SwimReport: TypeAlias = (
+    MemberChanged | MessageHeard | MessagesMissed | Joined | Refused | KeysChanged | KeysRefused | Noted
+)
 
 
 # -- what one step gives ------------------------------------------------------------------------------------------

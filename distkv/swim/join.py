@@ -10,7 +10,7 @@ asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -18,7 +18,7 @@ import attrs
 from distkv.model.invariant import must
 from distkv.swim.challenge import proof
 from distkv.swim.inputs import Refused
-from distkv.swim.keyring import Keyring
+from distkv.swim.key_keeper import KeyKeeper
 from distkv.swim.node import SwimNode
 from distkv.swim.turn import SwimTurn, Teller
 from distkv.wire.swim_frames import JoinCode, JoinNak, JoinRequest
@@ -55,10 +55,10 @@ class JoinAttempt:
 class Joiner:
     """The way of one node into its group."""
 
-    def __init__(self, node: SwimNode, keyring: Keyring | None) -> None:
-        self.keyring = keyring
+    def __init__(self, node: SwimNode, keeper: KeyKeeper) -> None:
         self.is_joined = False
         self._node = node
+        self._keeper = keeper
         self._seeds: tuple[Address, ...] = ()
         self._registered: Mapping[str, Address] = {}
         self._attempts = dict[Address, JoinAttempt]()
@@ -76,6 +76,10 @@ class Joiner:
 
     def registered(self, addresses: Mapping[str, Address]) -> None:
         self._registered = addresses
+
+    @property
+    def registered_names(self) -> Iterable[str]:
+        return self._registered
 
     def is_registered(self, node: str) -> bool:
         return node in self._registered
@@ -139,7 +143,8 @@ class Joiner:
 
     def _request(self, address: Address, start: bytes | None, token: bytes, turn: SwimTurn) -> None:
         own = self._node.own
-        auth = proof(self.keyring.keys[0], token, own) if self.keyring is not None and token else b""
+        ring = self._keeper.keyring
+        auth = proof(ring.keys[0], token, own) if ring is not None and token else b""
         self._node.send(address, start, JoinRequest(own, token, auth, self._node.settings.group), turn)
 
     def _has_places(self) -> bool:

@@ -21,6 +21,7 @@ from distkv.swim.inputs import (
     ChangeKeys,
     Datagrams,
     Dropped,
+    KeysKept,
     KnownNodes,
     LeaveGroup,
     Member,
@@ -35,6 +36,8 @@ from distkv.swim.inputs import (
     Woke,
 )
 from distkv.swim.join import Joiner
+from distkv.swim.key_changes import KeyChanges
+from distkv.swim.key_keeper import KeyKeeper
 from distkv.swim.keyring import Keyring
 from distkv.swim.mailroom import Mailroom, SwimParts
 from distkv.swim.members import MemberEntry
@@ -63,15 +66,17 @@ class SwimMachine:
 
     def __init__(
         self, own: NodeRecord, settings: SwimSettings, seal: Seal, rng: SwimRng, process_key: bytes,
-        keyring: Keyring | None = None,
+        keyring: Keyring | None = None, *, is_fixed: bool = True,
     ) -> None:  # fmt: skip
-        """`process_key`: random, for the tokens of those who would join; `keyring`: that of the seal."""
+        """`process_key`: random, for the tokens of those who would join; `keyring`: that of the seal; `is_fixed`: it is
+        not in a file that can be written."""
         node = SwimNode(own, settings, seal, rng)
         namesakes = Namesakes(node)
+        keeper = KeyKeeper(node, None if keyring is None else KeyChanges(keyring, is_fixed=is_fixed))
         self._node = node
         self._parts = SwimParts(
-            node, Prober(node), Relays(node), Repair(node), Joiner(node, keyring),
-            Doorkeeper(node, Challenge(process_key), keyring), namesakes, Hearsay(node, namesakes),
+            node, Prober(node), Relays(node), Repair(node), Joiner(node, keeper),
+            Doorkeeper(node, Challenge(process_key), keeper), namesakes, Hearsay(node, namesakes), keeper,
         )  # fmt: skip
         self._mailroom = Mailroom(self._parts)
         self._wake_ms: int | None = None
@@ -157,12 +162,15 @@ class SwimMachine:
                 self._leave(turn)
             case SayMessage(kind, body):
                 self._node.messages.say(kind, body)
-            case ChangeKeys():
-                pass
+            case ChangeKeys(action, key):
+                self._parts.keeper.change(action, key, self._parts.joiner.registered_names, turn)
+            case KeysKept(keyring, is_by_hand):
+                self._parts.keeper.kept(keyring, turn, is_by_hand=is_by_hand)
             case _:
                 assert_never(item)
         self._follow_up(turn)
         self._node.send_messages(turn)
+        self._parts.keeper.run(turn)
         self._wake_ms = self._next_wake_ms(now_ms)
         return SwimStep(turn.datagrams, turn.reports, self._wake_ms)
 

@@ -18,6 +18,7 @@ from distkv.swim.doorkeeper import Doorkeeper
 from distkv.swim.hearsay import Hearsay
 from distkv.swim.inputs import Joined, MessageHeard
 from distkv.swim.join import Joiner
+from distkv.swim.key_keeper import KeyKeeper
 from distkv.swim.members import MemberEntry
 from distkv.swim.namesakes import Namesakes
 from distkv.swim.node import SwimNode
@@ -55,10 +56,11 @@ class SwimParts:
     doorkeeper: Doorkeeper
     namesakes: Namesakes
     hearsay: Hearsay
+    keeper: KeyKeeper
 
     def check(self) -> None:
         self.node.check()
-        for part in (self.prober, self.relays, self.repair, self.joiner, self.doorkeeper, self.namesakes):
+        for part in (self.prober, self.relays, self.repair, self.joiner, self.doorkeeper, self.namesakes, self.keeper):
             part.check()
 
 
@@ -154,9 +156,10 @@ class Mailroom:
                 pong = PongFrame(ping.source, node.own.id, ping.seq, ping.ttl)
                 node.send(teller.address, teller.start, pong, turn)
             return False
-        self._hear(who, ping.payload, turn)
+        self._hear(teller, who, ping.payload, turn)
         parts.hearsay.speaks(ping.source, turn)
         self._answer(teller, ping, turn)
+        parts.keeper.tell(who, turn)
         return True
 
     def _answer(self, teller: Teller, ping: PingFrame, turn: SwimTurn) -> None:
@@ -184,7 +187,8 @@ class Mailroom:
             return probe is not None
         if probe is not None and pong.payload.table is None and self._is_from(teller, who):
             parts.joiner.ask(teller.address, turn)  # it does not know this node
-        self._hear(who, pong.payload, turn)
+        self._hear(teller, who, pong.payload, turn)
+        parts.keeper.tell(who, turn)
         parts.hearsay.speaks(pong.target, turn)
         self._page(who, pong.payload, turn)
         return True
@@ -203,7 +207,7 @@ class Mailroom:
         who = self._node.member_of(teller, gossip.source.node)
         if who is None:
             return False
-        self._hear(who, gossip.payload, turn)
+        self._hear(teller, who, gossip.payload, turn)
         self._parts.hearsay.speaks(gossip.source, turn)
         return True
 
@@ -241,7 +245,8 @@ class Mailroom:
         self._join(turn)
         return True
 
-    def _hear(self, who: MemberEntry, payload: Payload, turn: SwimTurn) -> None:
+    def _hear(self, teller: Teller, who: MemberEntry, payload: Payload, turn: SwimTurn) -> None:
+        self._parts.keeper.hear(teller, payload.keys)
         self._parts.hearsay.hear(payload.rumours, turn)
         if payload.table is not None:
             self._parts.repair.compare(payload.table, turn.now_ms)

@@ -90,7 +90,7 @@ class MemberEntry:
         record = self.record
         return Member(
             record.node, self.address, self.state, self.generation, self.since_ms, record.start, record.addresses,
-            record.interval_ms,
+            record.interval_ms, record.keys,
         )  # fmt: skip
 
 

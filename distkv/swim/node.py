@@ -171,7 +171,9 @@ class SwimNode:
 
     def send(self, address: Address, start: bytes | None, frame: Frame, turn: SwimTurn) -> None:
         """A frame to whoever is there; `start`: that of the receiver, where it is known."""
-        data = self.seal.close(encode_frame(frame), start)
+        receiver = None if start is None else self.table.by_start(start)
+        keys = () if receiver is None else receiver.record.keys
+        data = self.seal.close(encode_frame(frame), start, keys)
         self.counts.sent_datagrams += 1
         self.counts.sent_bytes += len(data)
         turn.datagrams.append(Datagram(address, data))

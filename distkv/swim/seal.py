@@ -58,10 +58,13 @@ class Seal(Protocol):
 
     def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:
         """The datagram. `receiver_start`: if it is known; then it opens for no other start. `keys`: the ids of those
-        that the receiver has, if it lacks the one that seals; it gets another one that both have."""
+        that the receiver has; if the one that seals is not among them, it gets another one that both have."""
 
     def open(self, data: bytes) -> Opened | str:
         """What is inside, or why it is dropped: `seal`, `type`, `size` or `replay`."""
+
+    def renew(self, keyring: Keyring) -> None:
+        """This keyring holds from now on. Counters go on, and what was here before is not forgotten."""
 
     def vouch(self, start: bytes) -> None:
         """A member has this start: what was heard of it is kept until `drop` or `refuse`."""
@@ -91,6 +94,9 @@ class PlainSeal:
         if not 0 < len(data) <= DATAGRAM_BYTES_MAX:
             return "size"
         return "seal" if data[:1] == _SEALED else Opened(data, None, False)
+
+    def renew(self, keyring: Keyring) -> None:
+        """There are no keys."""
 
     def vouch(self, start: bytes) -> None:
         """Nobody proves which start it has."""
@@ -147,15 +153,12 @@ class KeyedSeal:
         self.renew(keyring)
 
     def renew(self, keyring: Keyring) -> None:
-        """This keyring holds from now on. Counters go on, and what was here before is not forgotten."""
         self._keys = {key_id(key): key for key in keyring.keys}
         self._own = {name: self._library.cipher(sealing_key(key, self._start)) for name, key in self._keys.items()}
         self._starts.keep_keys(frozenset(self._keys))
 
     def close(self, frame: bytes, receiver_start: bytes | None, keys: Sequence[bytes] = ()) -> bytes:
-        name = next(iter(self._own))
-        if keys and name not in keys:
-            name = next((one for one in self._own if one in keys), name)
+        name = self._name_for(receiver_start, keys)
         self._counter += 1
         nonce = self._draw(RANDOM_BYTES) + self._counter.to_bytes(COUNTER_BYTES, "big")
         bound = _UNBOUND if receiver_start is None else _BOUND
@@ -181,6 +184,7 @@ class KeyedSeal:
             return "seal"
         sender = self._starts.heard(start)
         sender.ciphers[name] = cipher
+        sender.sealed_by = name
         is_new = sender.window.take(int.from_bytes(header[_COUNTER_AT:], "big"))
         return Opened(frame, start, receiver is not None) if is_new else "replay"
 
@@ -198,6 +202,14 @@ class KeyedSeal:
         must([*self._own] == [*self._keys], "each of them seals, the first one if nothing else is asked for")
         must(self._starts.known(self._start) is None, "nothing of our own opens")
         self._starts.check()
+
+    def _name_for(self, receiver_start: bytes | None, keys: Sequence[bytes]) -> bytes:
+        """The key that a receiver gets: the first one, if it has that; of a stranger only its own choice is known."""
+        first = next(iter(self._own))
+        if keys:
+            return first if first in keys else next((one for one in self._own if one in keys), first)
+        sender = None if receiver_start is None else self._starts.known(receiver_start)
+        return first if sender is None or sender.sealed_by not in self._own else sender.sealed_by
 
     def _around(self, header: bytes, receiver_start: bytes | None) -> bytes:
         """What is not in the box, and must be the same for both sides."""

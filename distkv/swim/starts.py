@@ -33,6 +33,8 @@ class KnownStart:
 
     ciphers: dict[bytes, Cipher] = attrs.field(factory=dict)
     """Those that opened something, by the id of their key."""
+    sealed_by: bytes = b""
+    """The id of the key with which it sealed last."""
     window: CounterWindow = attrs.field(factory=CounterWindow)
 
 

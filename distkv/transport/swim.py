@@ -22,6 +22,7 @@ from distkv.naming import address_of
 from distkv.swim.inputs import (
     Joined,
     KeysChanged,
+    KeysRefused,
     MemberChanged,
     MessageHeard,
     MessagesMissed,
@@ -262,6 +263,8 @@ class SwimTransport:
                 log.info("joined")
             case KeysChanged():
                 pass
+            case KeysRefused(text=text):
+                log.warning("keys_refused: %s", text)
             case Noted(name=name, fields=fields):
                 event = name + "".join(f" {key}=%s" for key in fields)
                 log.log(_LEVELS.get(name, logging.INFO), event, *fields.values())

@@ -115,8 +115,16 @@ SWIM_SEAL_RULES = (
         "old-key-for-nobody",
         "who lacks the key that seals gets one that both have",
         "swim/seal.py",
-        "        if keys and name not in keys:\n",
-        "        if not keys:\n",
+        "            return first if first in keys else ",
+        "            return first if first else ",
+        SEAL,
+    ),
+    broken(
+        "stranger-gets-the-first-key",
+        "a stranger is answered with the key with which it sealed",
+        "swim/seal.py",
+        "        return first if sender is None or sender.sealed_by not in self._own else sender.sealed_by\n",
+        "        return first if sender is None or first else sender.sealed_by\n",
         SEAL,
     ),
     broken(

@@ -88,8 +88,11 @@ class SwimNet:
         settings = SwimSettings(group, interval_ms, admission)
         seal = SizedSeal(start) if is_sealed else PlainSeal()
         machine = SwimMachine(record, settings, seal, Random(self.rng.getrandbits(64)), self.rng.randbytes(32))
-        node = BareNode(label or name, address, machine)
-        self.nodes[node.label] = self._places[address] = node
+        return self.start(BareNode(label or name, address, machine), seeds)
+
+    def start(self, node: BareNode, seeds: Iterable[Address]) -> BareNode:
+        """It runs from now on, at a place where none is running."""
+        self.nodes[node.label] = self._places[node.address] = node
         self.hand(node, Seeds(tuple(seeds)))
         self.hand(node, Woke())
         return node

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from distkv.swim.keyring import Keyring
 from distkv.swim.seal import HEADER_BYTES, TAG_BYTES, Opened
 from distkv.wire.swim_records import DATAGRAM_BYTES_MAX, START_BYTES
 
@@ -39,6 +40,9 @@ class SizedSeal:
         if receiver not in (self._start, _NOBODY):
             return "seal"
         return Opened(data[_AROUND:], start, receiver != _NOBODY)
+
+    def renew(self, keyring: Keyring) -> None:
+        """Nothing is sealed with keys."""
 
     def vouch(self, start: bytes) -> None:
         """Whoever seals is taken at its word."""

@@ -224,3 +224,9 @@ def test_who_has_the_key_that_seals_is_sent_that() -> None:
     new, both = _seal(LAMP, NEW), _seal(DESK, NEW, OLD)
     for keys in ((OLD, NEW), (b"other" + bytes(27),)):
         assert _opens(new.open(both.close(FRAME, LAMP, Keyring(keys).ids)))
+
+
+def test_stranger_is_answered_with_the_key_with_which_it_sealed() -> None:
+    old, both = _seal(LAMP, OLD), _seal(DESK, NEW, OLD)
+    assert _opens(both.open(old.close(FRAME, DESK)))
+    assert _opens(old.open(both.close(FRAME, LAMP)))
