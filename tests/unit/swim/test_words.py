@@ -47,9 +47,14 @@ def _lamp(*others: tuple[NodeRecord, int], settings: SwimSettings | None = None)
     machine = spoken(settings=settings)
     for record, number in ((DESK, 1), *others):
         _join(machine, record, number)
-    for _ in range(30):
-        machine.hear(1, GossipFrame(DESK.id, Payload()), PingFrame(DESK.id, machine.machine.own.id, 1))
+    _hear_all(machine)
     return machine
+
+
+def _hear_all(machine: Spoken) -> None:
+    """Desk asks until the machine has nothing left to tell."""
+    for _ in range(30):
+        machine.hear(1, PingFrame(DESK.id, machine.machine.own.id, 1))
 
 
 def _gossip(machine: Spoken, *rumours: Rumour) -> list[tuple[Address, Frame]]:
@@ -332,6 +337,7 @@ def test_old_word_is_answered_with_the_newer() -> None:
 def test_dead_node_that_speaks_is_told_so() -> None:
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(DEAD, SOFA.id))
+    _hear_all(machine)
     answers = machine.hear(2, PingFrame(SOFA.id, machine.machine.own.id, 7))
     assert Rumour(DEAD, SOFA.id, record=SOFA) in _rumours(answers, "sofa")
     machine.hear(2, GossipFrame(SOFA.id, Payload((_alive(attrs.evolve(SOFA, generation=SOFA.generation + 1)),))))
