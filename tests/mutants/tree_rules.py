@@ -13,6 +13,22 @@ GROUND = "tests/unit/core/test_ground_frames.py"
 NODES = "tests/node/test_server_tree.py"
 
 TREE_RULES = (
+    broken(
+        "tree-rest-unacknowledged",
+        "what is left to acknowledge is acknowledged soon (TREE-11)",
+        MACHINE,
+        "        self.broadcast.acknowledge(turn)\n",
+        "",
+        f"{GROUND}::test_frames_of_a_service_that_is_not_here_are_passed_on_and_acknowledged",
+    ),
+    broken(
+        "tree-acknowledged-late",
+        "a neighbour acknowledges frames before its window is full (TREE-11)",
+        FLOOD,
+        "way.owed >= OWED_FRAMES or",
+        "",
+        f"{FRAMES}::test_frames_are_acknowledged_when_that_is_worth_a_word",
+    ),
     # -- places
     broken(
         "told-before-the-children",

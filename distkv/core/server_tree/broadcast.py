@@ -104,7 +104,16 @@ class Broadcast:
             turn.heard += [frame for frame in item.frames if flood.take(edge, frame, turn.now_ms)]
             lacked = flood.lacked(edge, item.gone) if item.gone else {}
             turn.heard += [FramesGone(origin, *number, service) for origin, number in lacked.items()]
-        turn.say(edge, ServiceAcked(service, len(item.frames) + bool(item.gone)))
+        count, size = len(item.frames) + bool(item.gone), sum(len(frame.body) for frame in item.frames)
+        owed = count if flood is None else flood.came(edge, count, size)
+        if owed:
+            turn.say(edge, ServiceAcked(service, owed))
+
+    def acknowledge(self, turn: TreeTurn) -> None:
+        """Acknowledge all that came."""
+        for service, flood in self._floods.items():
+            for edge, owed in flood.all_owed():
+                turn.say(edge, ServiceAcked(service, owed))
 
     def acked(self, edge: int, count: int) -> None:
         """A neighbour took so many announcements."""

@@ -33,6 +33,10 @@ WINDOW_FRAMES: Final = 256
 """So many may be under way on an edge without an acknowledgement."""
 WINDOW_BYTES: Final = 256 << 10
 """When so much is under way on an edge, nothing more is said there."""
+OWED_FRAMES: Final = 32
+"""After so many frames on an edge all are acknowledged that came there."""
+OWED_BYTES: Final = 32 << 10
+"""The same after so many bytes."""
 ITEM_BYTES: Final = 64 << 10
 """An item with so much is full."""
 
@@ -76,6 +80,9 @@ class _Way:
     under_way: deque[int] = attrs.field(factory=deque)
     """The sizes of what it has not acknowledged."""
     bytes_under_way: int = 0
+    owed: int = 0
+    """So much came from the neighbour that is not acknowledged, and has so many bytes."""
+    owed_bytes: int = 0
     later: dict[NodeName, TreeFrame] = attrs.field(factory=dict)
     """Of origins of which it tells an earlier start than the last: a frame of that one."""
 
@@ -87,6 +94,10 @@ class _Way:
     def leaves(self, size: int) -> None:
         self.under_way.append(size)
         self.bytes_under_way += size
+
+    def settle(self) -> int:
+        count, self.owed, self.owed_bytes = self.owed, 0, 0
+        return count
 
 
 class Flood:
@@ -190,6 +201,21 @@ class Flood:
         while way is not None and way.under_way and count > 0:
             way.bytes_under_way -= way.under_way.popleft()
             count -= 1
+
+    def came(self, edge: int, count: int, size: int) -> int:
+        """So much came from a neighbour; how much is to be acknowledged now. It waits until it is worth a word."""
+        way = self._ways.get(edge)
+        if way is None:
+            return count
+        way.owed += count
+        way.owed_bytes += size
+        return way.settle() if way.owed >= OWED_FRAMES or way.owed_bytes >= OWED_BYTES else 0
+
+    def all_owed(self) -> Iterator[tuple[int, int]]:
+        """How much is still to be acknowledged on each edge; it counts as acknowledged."""
+        for edge, way in self._ways.items():
+            if way.owed:
+                yield edge, way.settle()
 
     # -- frames
 

@@ -179,6 +179,7 @@ class ServerTree:
     def _woken(self, turn: TreeTurn) -> None:
         up, now_ms = self._up, turn.now_ms
         self._look_ms = now_ms + LOOK_MS
+        self.broadcast.acknowledge(turn)
         up.give_up_slow(turn)
         up.leave_silent(turn)
         if now_ms >= self.broadcast.own.speak_ms:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.server_tree.flood import ITEM_BYTES, KEPT_BYTES, KEPT_FRAMES, WINDOW_BYTES, WINDOW_FRAMES, Flood
+from distkv.core.server_tree.flood import (
+    ITEM_BYTES,
+    KEPT_BYTES,
+    KEPT_FRAMES,
+    OWED_BYTES,
+    OWED_FRAMES,
+    WINDOW_BYTES,
+    WINDOW_FRAMES,
+    Flood,
+)
 from distkv.model.event import NodeName
 from distkv.wire.edges import FRAME_BYTES_MAX, TreeFrame
 
@@ -121,6 +130,26 @@ def test_item_is_bounded_in_bytes() -> None:
     for _ in range(4):
         flood.give("say", bytes(FRAME_BYTES_MAX // 2), 5)
     assert [len(frames) for frames in flood.due(1)] == [2, 2]
+
+
+@pytest.mark.parametrize("size", [0, OWED_BYTES // 4])
+def test_frames_are_acknowledged_when_that_is_worth_a_word(size: int) -> None:
+    flood, most = _flood(), 4 if size else OWED_FRAMES
+    flood.open(1, {}, 0)
+    assert [flood.came(1, 1, size) for _ in range(most)] == [*[0] * (most - 1), most]
+    assert list(flood.all_owed()) == []
+
+
+def test_what_is_left_to_acknowledge_is_so_once() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.open(2, {}, 0)
+    flood.came(1, 3, 0)
+    assert [list(flood.all_owed()), list(flood.all_owed())] == [[(1, 3)], []]
+
+
+def test_frame_on_an_edge_that_is_over_is_acknowledged_at_once() -> None:
+    assert _flood().came(1, 2, 0) == 2
 
 
 def test_frame_that_is_too_large_is_refused() -> None:
