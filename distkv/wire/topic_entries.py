@@ -44,7 +44,7 @@ AS_OWNER: Final = 0
 """In the place of a number by which a follower is named."""
 
 
-class GroupMember(Declared, array_like=True, order=True):
+class HolderInGroup(Declared, array_like=True, order=True):
     """A holder in a group, and as what: it may hold other copies of the topic by other namings."""
 
     node: Node
@@ -57,7 +57,7 @@ class GroupMember(Declared, array_like=True, order=True):
         return Holder(self.node, self.life)
 
 
-Group: TypeAlias = Annotated[tuple[GroupMember, ...], Bounds(min_length=1, max_length=FOLLOWERS_MAX + 1)]
+Group: TypeAlias = Annotated[tuple[HolderInGroup, ...], Bounds(min_length=1, max_length=FOLLOWERS_MAX + 1)]
 
 
 class TopicEntry(Declared, omit_defaults=True):
@@ -92,12 +92,12 @@ class TopicEntry(Declared, omit_defaults=True):
             raise ValueError("an entry names a topic, or what was dropped")
 
     @property
-    def group(self) -> tuple[GroupMember, ...]:
+    def group(self) -> tuple[HolderInGroup, ...]:
         """All that keep it: the owner, then the followers."""
         if self.owner is None:
             return ()
         named = zip(self.followers, self.namings, strict=True)
-        return as_owner(self.owner), *(GroupMember(one.node, one.life, number) for one, number in named)
+        return as_owner(self.owner), *(HolderInGroup(one.node, one.life, number) for one, number in named)
 
     def packed(self) -> bytes:
         """The value of the entry; `read_entry` reads it."""
@@ -132,9 +132,9 @@ def read_server(value: bytes) -> int:
     return _SERVERS.read(value).life
 
 
-def as_owner(holder: Holder) -> GroupMember:
+def as_owner(holder: Holder) -> HolderInGroup:
     """The owner of a group."""
-    return GroupMember(holder.node, holder.life, AS_OWNER)
+    return HolderInGroup(holder.node, holder.life, AS_OWNER)
 
 
 def topic_key(name: str) -> str:

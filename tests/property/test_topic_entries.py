@@ -15,14 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from distkv.core.topics.entries import merged, view_of
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
-from distkv.wire.topic_entries import AS_OWNER, GroupMember, Holder, TopicEntry, read_entry
+from distkv.wire.topic_entries import AS_OWNER, Holder, HolderInGroup, TopicEntry, read_entry
 from tests.profiles import examples
 from tests.topic_nodes import A, B, C, D, TopicNode, entries_of, fleet, met
 
 NAMES = (A, B, C, D)
 HOLDERS = st.builds(Holder, st.sampled_from(NAMES), st.sampled_from((1, 2)))
 NAMINGS = st.integers(AS_OWNER, 3)
-MEMBERS = st.builds(lambda one, naming: GroupMember(one.node, one.life, naming), HOLDERS, NAMINGS)
+MEMBERS = st.builds(lambda one, naming: HolderInGroup(one.node, one.life, naming), HOLDERS, NAMINGS)
 GROUPS = st.lists(MEMBERS, min_size=1, max_size=3, unique_by=lambda one: one.holder).map(tuple)
 IDS = st.lists(st.sampled_from([f"{number:016x}" for number in range(4)]), min_size=1, unique=True).map(
     lambda some: tuple(sorted(some))

@@ -18,11 +18,11 @@ import attrs
 
 from distkv.model.event import NodeName
 from distkv.wire.declared import evolve
-from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, GroupMember, Holder, TopicEntry
+from distkv.wire.topic_entries import GROUPS_MAX, IDS_MAX, Holder, HolderInGroup, TopicEntry
 
 Lives: TypeAlias = Callable[[NodeName], int | None]
 """That in which the disk of a node began; None: the node is not registered."""
-Members: TypeAlias = tuple[GroupMember, ...]
+Members: TypeAlias = tuple[HolderInGroup, ...]
 """All of a group."""
 
 
@@ -157,7 +157,7 @@ def pruned(groups: Iterable[Members], lives: Lives, owner: Holder | None) -> tup
     return tuple(sorted(tuple(sorted(group)) for group in needed)[:GROUPS_MAX])
 
 
-def _has_disk(holder: Holder | GroupMember, lives: Lives) -> bool:
+def _has_disk(holder: Holder | HolderInGroup, lives: Lives) -> bool:
     """Whether it is registered, and has the disk with which it became one."""
     return lives(holder.node) == holder.life
 
