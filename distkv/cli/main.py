@@ -38,6 +38,7 @@ COMMANDS = Commands(
         "config": "config:config",
         "completion": "completion:completion_command",
         "doctor": "doctor:doctor_command",
+        "swim": "swim:swim_group",
         "pipeline": "pipeline:pipeline",
         "sim": "sim:sim_command",
         "graph": "graph:graph_command",

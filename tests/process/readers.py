@@ -97,6 +97,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/token-servers.rst": (Reader(environment=FAST),),
     "docs/howto/tokens.rst": (Reader(environment=FAST, pastes=True),),
     "docs/howto/topics.rst": (Reader(environment={"XDG_STATE_HOME": "TMP/work", **FAST}, pastes=True),),
+    "docs/howto/transport.rst": (Reader(environment=FAST),),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),
     "docs/tutorial.rst": (Reader(),),

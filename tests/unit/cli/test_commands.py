@@ -123,7 +123,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config doctor graph pipeline restore server sim"),
+        ([], "client completion config doctor graph pipeline restore server sim swim"),
         (["config"], "check show"),
         (
             ["client"],

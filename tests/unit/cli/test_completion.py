@@ -131,7 +131,7 @@ def test_node_that_says_nonsense_of_topics_offers_nothing(capsys: Capture) -> No
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["client", "nonsense", "x"], []),
         (["--nonsense", "x"], []),
-        ([], ["client", "completion", "config", "doctor", "graph", "pipeline", "restore", "server", "sim"]),
+        ([], ["client", "completion", "config", "doctor", "graph", "pipeline", "restore", "server", "sim", "swim"]),
         (["--log", "e"], ["engine=+"]),
         (["--log", "engine=e"], ["engine=error"]),
     ],
