@@ -2,7 +2,8 @@
 
 Knows: a number from 0 to 8, and what times it stretches.  Does not know probes.
 
-Invariant: the number stays within its bounds. Source: as `suspicion`, section IV-A.
+Invariant: the number stays within its bounds. Source: as `suspicion`, section IV-A; but answers that relays lack count
+only if most lack, because one or the other may be dead, too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Health:
     def __init__(self) -> None:
         self.score = 0
 
-    def worsen(self, by: int = 1) -> None:
-        self.score = min(HEALTH_MAX, self.score + by)
+    def worsen(self) -> None:
+        self.score = min(HEALTH_MAX, self.score + 1)
 
     def improve(self) -> None:
         self.score = max(0, self.score - 1)

@@ -106,6 +106,10 @@ class Prober:
         if now_ms < self._next_ms:
             return None
         self._next_ms = now_ms + self._node.interval_ms()
+        for name in self._node.blocked:
+            entry = self._node.table.entries.get(name)
+            if entry is not None and not entry.has_fresh_link(now_ms):
+                self.hurry(name)
         return self._next()
 
     def ping(self, purpose: Purpose, target: MemberEntry, turn: SwimTurn, *, page: int | None = None) -> int:
@@ -176,7 +180,8 @@ class Prober:
 
     def _relay(self, seq: int, probe: OpenProbe, turn: SwimTurn) -> None:
         node = self._node
-        relays = node.table.some_live(RELAYS, node.rng, probe.target.node)
+        some = node.table.some_live(2 * RELAYS, node.rng, probe.target.node)
+        relays = [one for one in some if one.state is MemberState.ALIVE][:RELAYS]
         probe.relays = len(relays)
         ping = PingFrame(node.own.id, probe.target, seq, 1, Payload())
         for relay in relays:
@@ -185,8 +190,8 @@ class Prober:
     def _fail(self, seq: int, probe: OpenProbe) -> OpenProbe:
         del self._open[seq]
         if probe.purpose is Purpose.ROUND:
-            missing = probe.relays - probe.nacks if probe.relays else 1
-            self._node.health.worsen(missing)
+            if 2 * probe.nacks <= probe.relays:  # one or the other relay may be dead, too
+                self._node.health.worsen()
         return probe
 
 

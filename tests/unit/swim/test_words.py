@@ -460,15 +460,29 @@ def test_node_that_hears_nobody_becomes_slower() -> None:
     assert machine.machine.statistics()["health"] != 0
 
 
-def test_nacks_tell_that_this_node_hears_well() -> None:
-    machine = _lamp((SOFA, 2), (record_of("vase", 3), 3))
-    while not (relayed := _pings(machine.wait(100), "sofa", ttl=1)):
+@pytest.mark.parametrize(("nacks", "worse"), [(0, 1), (1, 1), (2, 0), (3, 0)])
+def test_nacks_of_most_relays_tell_that_this_node_hears_well(nacks: int, worse: int) -> None:
+    others = [(record_of(f"n{number}", number), number) for number in range(2, 6)]
+    machine = _lamp(*others)
+    places = {place(number): number for number in range(6)}
+    while not (relayed := [(to, one) for to, one in machine.wait(50) if isinstance(one, PingFrame) and one.ttl == 1]):
         pass
-    for to, ping in relayed:
-        machine.hear(to[1] and int(to[0].split(".")[3]) - 1, Nack(ping.source, ping.target, ping.seq))
+    assert len(relayed) == 3
     before = machine.machine.statistics()["health"]
+    for to, ping in relayed[:nacks]:
+        machine.hear(places[to], Nack(ping.source, ping.target, ping.seq))
     machine.wait(250)
-    assert machine.machine.statistics()["health"] == before
+    assert (before, machine.machine.statistics()["health"]) == (0, worse)
+
+
+def test_node_that_did_not_answer_is_probed_when_nothing_comes_on_its_link() -> None:
+    machine = _lamp(*[(record_of(f"n{number}", number), number) for number in range(2, 40)])
+    machine.step(Noticed("n7", False))
+    machine.step(Noticed("n7", True))
+    machine.wait(1_100)
+    assert machine.machine.statistics()["udp_blocked"] == ["n7"]
+    sent = machine.wait(5_000)
+    assert _pings(sent, "n7")
 
 
 def test_pause_lengthens_suspicions_and_voids_probes() -> None:
