@@ -40,6 +40,7 @@ from distkv.wire.activity_bodies import (
     ActivityConfirmed,
     ActivityQuestion,
     ActivitySaid,
+    ActivityWord,
     HoleAnswer,
     HoleAsked,
     KeptActivity,
@@ -163,7 +164,7 @@ class OneNode:
     def hears_word(self, node: NodeName, word: ActivitySaid) -> None:
         self.step(Heard(Origin(node, 1), word.number, pack(word)))
 
-    def tells_word(self, node: NodeName, word: ActivitySaid | ActivityConfirmed | OriginsKnown) -> None:
+    def tells_word(self, node: NodeName, word: ActivityWord) -> None:
         self.step(NodeTold(node, LIFE, ACTIVITY, pack(word)))
 
     def confirms(self, node: NodeName, *numbers: int) -> None:

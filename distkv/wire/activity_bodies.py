@@ -80,7 +80,13 @@ class OriginsKnown(Declared, array_like=True, tag=3):
     numbers: OriginNumbers
 
 
-ActivityWord: TypeAlias = ActivitySaid | ActivityConfirmed | OriginsKnown
+class ClientSent(Declared, array_like=True, tag=4):
+    """The node has sent clients to the other one that cannot say from where they come."""
+
+    count: Annotated[int, Bounds(ge=1, le=PAGE_MAX)] = 1
+
+
+ActivityWord: TypeAlias = ActivitySaid | ActivityConfirmed | OriginsKnown | ClientSent
 
 
 class HoleAsked(Declared, array_like=True, tag=11):

@@ -257,7 +257,7 @@ def build(directory: Path) -> Generator:
     Raises:
         LoadError: the compiler is missing, or refuses.
     """
-    return Generator(*(_build(name, directory) for name in ("load", "fanout", "tokens", "topics")))
+    return Generator(*(compiled(name, directory) for name in ("load", "fanout", "tokens", "topics")))
 
 
 def _run(command: list[str], seconds: float) -> Load:
@@ -270,7 +270,12 @@ def _run(command: list[str], seconds: float) -> Load:
     return read_load(done.stdout)
 
 
-def _build(name: str, directory: Path) -> Path:
+def compiled(name: str, directory: Path) -> Path:
+    """One of the programs, by the name of its source.
+
+    Raises:
+        LoadError: the compiler is missing, or refuses.
+    """
     program = directory / f"generator-{name}"  # the parts have directories of their names beside it
     command = ["cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
     try:

@@ -9,6 +9,22 @@ LOGINS = "tests/unit/core/test_activity_logins.py"
 
 ACTIVITY_RULES = (
     broken(
+        "sent-on-without-a-map",
+        "a client that was sent to a node, and cannot say so, is not sent on (ACTIVITY-15)",
+        "core/activity/balance.py",
+        "        if not self.sent_here.take_expected(turn.boot_ms) and not",
+        "        if not",
+        LOGINS,
+    ),
+    broken(
+        "decided-before-the-word",
+        "who does not resume goes a moment later: that it was sent here may be said after it came (ACTIVITY-15)",
+        "core/activity/sent_here.py",
+        "            self._undecided.append((now_ms + DECIDE_MS, id))\n",
+        "            self._undecided.append((now_ms, id))\n",
+        LOGINS,
+    ),
+    broken(
         "ahead-of-nobody",
         "a client that is ahead of the only node does not wait for others (ACTIVITY-13)",
         "core/activity/node.py",
@@ -52,8 +68,8 @@ ACTIVITY_RULES = (
         "sent-on-and-on",
         "a client that was sent to a node is not sent on at its login",
         "core/activity/balance.py",
-        "        if client.stays_until_ms > turn.boot_ms:\n            return\n",
-        "",
+        "        elif client.stays_until_ms <= turn.boot_ms:\n",
+        "        else:\n",
         f"{LOGINS}::test_client_that_was_sent_here_is_not_sent_on_at_its_login",
     ),
     broken(

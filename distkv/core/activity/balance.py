@@ -19,8 +19,11 @@ from distkv.core.activity.loads import Loads, Target
 from distkv.core.activity.other_listeners import AnnouncedPlace, fields_of_place
 from distkv.core.activity.own_activities import OwnActivities
 from distkv.core.activity.requests import Ended, MoveOn
+from distkv.core.activity.sent_here import SentHere
 from distkv.core.ground.turn import ServiceTurn
 from distkv.model.invariant import must
+from distkv.wire.activity_bodies import ClientSent
+from distkv.wire.declared import pack
 
 MOVE_MS: Final = 250
 LOOK_MS: Final = 1000
@@ -57,6 +60,7 @@ class Balance:
         """Whether the node ends."""
         self._each_tick = 1
         self._force_ms = 0
+        self.sent_here: Final = SentHere()
         self.moved = 0
         """How many clients were told to go."""
 
@@ -90,15 +94,16 @@ class Balance:
         Who came from another node lately stays. What nodes know of each other's loads is half a second old, and each
         would send it to the next.
         """
-        if client.stays_until_ms > turn.boot_ms:
-            return
-        target = self._loads.target_at_login(self._clients.load, turn.boot_ms)
-        if target is not None and self._place is not None:
-            self._move(turn, client, target, resume)
+        if client.mark is None:
+            self.sent_here.came(client.id, turn.boot_ms)
+        elif client.stays_until_ms <= turn.boot_ms:
+            self._send_on(turn, client, resume)
 
     def look(self, turn: ServiceTurn, reached: Mapping[str, int] | None) -> None:
         """Tell who is to go, and announce the load. `reached`: the map of a client that was told all."""
         now_ms = turn.boot_ms
+        while (id := self.sent_here.take_due(now_ms)) is not None:
+            self._decide(turn, id)
         if self._look_ms <= now_ms:
             if self._ending is not None:
                 self._look_at_end(turn, self._ending, reached or {})
@@ -113,7 +118,8 @@ class Balance:
 
     def wake_ms(self) -> int | None:
         """When it looks again."""
-        due = list[int]()
+        decide_ms = self.sent_here.wake_ms()
+        due = [] if decide_ms is None else [decide_ms]
         if self._ending is not None or (self._clients.load and not self.is_ending):
             due.append(self._look_ms)
         if self._place is not None and self._place.load != self._clients.load:
@@ -132,6 +138,20 @@ class Balance:
         self._place = place
         self._announce_ms = turn.boot_ms + ANNOUNCE_MS
         turn.announce(fields_of_place(place))
+
+    def _send_on(self, turn: ServiceTurn, client: ActiveClient, resume: Mapping[str, int] | None) -> None:
+        """A client that just logged in goes where fewer are."""
+        target = self._loads.target_at_login(self._clients.load, turn.boot_ms)
+        if target is not None and self._place is not None:
+            self._move(turn, client, target, resume)
+
+    def _decide(self, turn: ServiceTurn, id: int) -> None:
+        """Whether a client goes that does not resume: not if one was sent here, nor if it says something already."""
+        client = self._clients.find(id)
+        if client is None or client.is_leaving:
+            return
+        if not self.sent_here.take_expected(turn.boot_ms) and not self._own.has_of(id):
+            self._send_on(turn, client, None)
 
     def _move_one(self, turn: ServiceTurn, reached: Mapping[str, int]) -> bool:
         target = self._loads.target_later(self._clients.load, turn.boot_ms) if self._place is not None else None
@@ -163,9 +183,12 @@ class Balance:
         self._clients.leave(client)
         self.moved += 1
         resume = None if client.mark is None else reached
+        if client.mark is None:
+            turn.tell(target.node, pack(ClientSent()), waits=False)
         turn.answer(client.id, MoveOn(target.place.host, target.place.port, resume), is_last=False, waits=False)
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""
         must(not self.is_ending or self._place is None, "a node that ends announces no listener")
+        self.sent_here.check()
         self._loads.check()

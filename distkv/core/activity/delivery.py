@@ -37,6 +37,7 @@ from distkv.wire.activity_bodies import (
     WORDS,
     ActivityConfirmed,
     ActivitySaid,
+    ClientSent,
     HoleAnswer,
     HoleAsked,
     KeptActivity,
@@ -62,6 +63,9 @@ class GivenOut(Protocol):
 
     def give_gap(self, turn: ServiceTurn, origin: str, first: int, last: int) -> None:
         """These do not come."""
+
+    def expect(self, turn: ServiceTurn, count: int) -> None:
+        """So many clients were sent here by another node."""
 
 
 class Delivery:
@@ -128,6 +132,8 @@ class Delivery:
                 self.own.confirmed(node, start, numbers)
             case OriginsKnown(numbers=numbers):
                 self._knowledge.heard(node, numbers, turn.boot_ms)
+            case ClientSent(count=count):
+                self._out.expect(turn, count)
             case _:
                 assert_never(word)
 

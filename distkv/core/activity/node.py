@@ -109,6 +109,10 @@ class ActivityNode:
         """For `Delivery`."""
         self._give(turn, ActivityGap(origin, first, last))
 
+    def expect(self, turn: ServiceTurn, count: int) -> None:
+        """For `Delivery`."""
+        self.balance.sent_here.expect(count, turn.boot_ms)
+
     # -- inside
 
     def _take(self, turn: ServiceTurn, what: ServiceInput) -> None:

@@ -9,12 +9,14 @@ from distkv.core.activity.ahead import NAMES_MAX, NODES_MAX
 from distkv.core.activity.gathering import EACH_S, LITTLE
 from distkv.core.activity.origins import Origins
 from distkv.core.activity.requests import EndActivity, LoggedIn, Login
+from distkv.core.activity.sent_here import DECIDE_MS, EXPECT_MS
 from distkv.core.ground.node_calls import Replied
 from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError
 from distkv.model.event import NodeName
 from distkv.wire.activity_bodies import (
     ORIGIN_ANSWERS,
     ORIGINS_MAX,
+    ClientSent,
     HoleAsked,
     OriginsAsked,
     OriginsKnown,
@@ -341,15 +343,15 @@ def test_nothing_more_is_read_while_too_much_waits_for_its_echo() -> None:
 def test_client_goes_where_fewer_are() -> None:
     node = OneNode(B, C).ready()
     node.announces(B, 0)
-    first = node.login()
+    first = node.login({})
     assert node.moves(first) == []
-    assert node.moves(node.login()) == ["b"]
+    assert node.moves(node.login({})) == ["b"]
 
 
 def test_those_who_were_sent_on_count_where_they_went() -> None:
     node = OneNode(B).ready()
     node.announces(B, 0)
-    moved = [node.moves(node.login()) for _ in range(6)]
+    moved = [node.moves(node.login({})) for _ in range(6)]
     assert moved.count(["b"]) == 3
 
 
@@ -357,10 +359,52 @@ def test_word_of_the_other_node_counts_those_who_were_sent_before() -> None:
     node = OneNode(B).ready()
     node.announces(B, 0)
     for _ in range(2):
-        node.login()
+        node.login({})
     node.pass_ms(1100)
     node.announces(B, 0)
-    assert node.moves(node.login()) == ["b"]
+    assert node.moves(node.login({})) == ["b"]
+
+
+def test_client_that_does_not_resume_goes_a_moment_later() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.login({})
+    client = node.login()
+    assert node.moves(client) == []
+    node.pass_ms(DECIDE_MS)
+    assert node.moves(client) == ["b"]
+    assert ClientSent() in node.told_by(B)
+
+
+def test_client_that_was_sent_here_and_does_not_resume_is_not_sent_on() -> None:
+    """ACTIVITY-15."""
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    clients = [node.login() for _ in range(4)]
+    node.tells_word(B, ClientSent(2))
+    node.pass_ms(DECIDE_MS)
+    assert [node.moves(one) for one in clients] == [[], [], ["b"], ["b"]]
+
+
+def test_client_that_was_sent_here_and_did_not_come_is_not_waited_for_long() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.tells_word(B, ClientSent(2))
+    node.pass_ms(EXPECT_MS)
+    node.login({})
+    client = node.login()
+    node.pass_ms(DECIDE_MS)
+    assert node.moves(client) == ["b"]
+
+
+def test_client_that_sends_at_once_and_does_not_resume_stays() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.login({})
+    client = node.login()
+    node.send(client, "x")
+    node.pass_ms(DECIDE_MS)
+    assert node.moves(client) == []
 
 
 def test_load_that_changed_much_is_announced_at_once() -> None:
@@ -399,6 +443,7 @@ def test_moved_client_takes_its_map_along() -> None:
 def test_client_that_does_not_resume_is_never_moved_for_balance() -> None:
     node = OneNode(B).ready()
     clients = [node.login() for _ in range(6)]
+    node.pass_ms(DECIDE_MS)
     node.announces(B, 0)
     node.pass_ms(5000)
     assert not any(node.moves(one) for one in clients)
