@@ -39,7 +39,7 @@ def test_token_is_not_good_at_another_process() -> None:
     assert not Challenge(b"q" * 32).is_token(NOW_MS, ADDRESS, "lamp", TOKEN)
 
 
-@pytest.mark.parametrize("token", [b"", TOKEN[:-1], TOKEN + b"\0", bytes(64)])
+@pytest.mark.parametrize("token", [b"", TOKEN[:-1], TOKEN + b"\0", bytes(64)], ids=["empty", "cut", "longer", "zeros"])
 def test_what_is_no_token_is_not_good(token: bytes) -> None:
     assert not HERE.is_token(NOW_MS, ADDRESS, "lamp", token)
 
@@ -62,6 +62,7 @@ def test_proof_by_any_key_is_believed() -> None:
         proof(ONE, TOKEN, attrs.evolve(RECORD, generation=8)),
         proof(ONE, TOKEN, RECORD)[:-1],
     ],
+    ids=["nothing", "another key", "another token", "another address", "another generation", "cut"],
 )
 def test_proof_of_something_else_is_not_believed(auth: bytes) -> None:
     assert not is_proof((ONE, TWO), TOKEN, RECORD, auth)

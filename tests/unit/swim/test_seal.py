@@ -114,6 +114,7 @@ def test_datagram_with_one_other_bit_does_not_open(place: int) -> None:
         (b"\x06" * 100, "seal"),
         (b"\x0b" * 100, "type"),
     ],
+    ids=["empty", "one byte", "no box", "too long", "noise", "plain", "unknown"],
 )
 def test_what_is_no_sealed_datagram_is_told_apart(data: bytes, reason: str) -> None:
     assert _seal(DESK).open(data) == reason
