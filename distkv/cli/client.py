@@ -32,6 +32,7 @@ def client_commands() -> Commands:
         "state": "node:state_command",
         "node": "members:node_group",
         "members": "group_members:members_command",
+        "key": "keys:key_group",
         "aside": "aside:aside_group",
         "ping": "ping:ping_command",
         "bench": "bench:bench_command",

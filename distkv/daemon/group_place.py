@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from distkv.config import Config
+from distkv.config import FILE, Config
 from distkv.errors import SettingsError
 from distkv.naming import UNIX, address_of, parse_address
 from distkv.swim.inputs import SwimSettings
@@ -83,10 +83,14 @@ class GroupPlace:
             interval_ms=round(swim.interval_s * 1000),
             keys=() if self.keyring is None else self.keyring.ids,
         )
+        secret = config.cluster.secret
+        is_fixed = secret is None or not secret.startswith(FILE)
         settings = SwimSettings(swim.group, own.interval_ms, swim.admission, swim.bytes_per_s)
-        machine = SwimMachine(own, settings, self.seal, random.SystemRandom(), os.urandom(32), self.keyring)
+        machine = SwimMachine(
+            own, settings, self.seal, random.SystemRandom(), os.urandom(32), self.keyring, is_fixed=is_fixed
+        )
         return SwimTransport(
-            machine, self.socket, file, known, swim.join, registered=registered, is_leaving=is_leaving
+            machine, self.socket, file, known, swim.join, secret=secret, registered=registered, is_leaving=is_leaving
         )
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from distkv.core.client_writes import Retired, RetireNode
 from distkv.engine.driver import Driver
-from distkv.errors import DisabledError
+from distkv.errors import DisabledError, RequestError
 from distkv.services.core_replies import expected
-from distkv.wire.node_requests import GetMembers, RetireNodeRequest
+from distkv.transport.base import KeyDesk
+from distkv.wire.node_requests import ChangeKey, GetKeys, GetMembers, RetireNodeRequest
 from distkv.wire.replies import encode_reply
 
 
@@ -35,6 +36,35 @@ def get_members(driver: Driver, request: GetMembers) -> bytes:
         for member in members
     ]
     return encode_reply(request.seq, {"members": found})
+
+
+def get_keys(driver: Driver, request: GetKeys) -> bytes:
+    """The reply to `get_keys`.
+
+    Raises:
+        DisabledError: the transport has no keys that change while it runs.
+    """
+    return encode_reply(request.seq, {"nodes": {name: [*ids] for name, ids in _key_desk(driver).keys().items()}})
+
+
+def change_key(driver: Driver, request: ChangeKey) -> bytes:
+    """The reply to `change_key`: it has begun.
+
+    Raises:
+        DisabledError: the transport has no keys that change while it runs.
+        RequestError: it cannot be done now.
+    """
+    refusal = _key_desk(driver).change(request.action, request.key)
+    if refusal:
+        raise RequestError(refusal)
+    return encode_reply(request.seq, {})
+
+
+def _key_desk(driver: Driver) -> KeyDesk:
+    desk = None if driver.transport is None else driver.transport.key_desk()
+    if desk is None:
+        raise DisabledError(f"only the transport swim has keys, and {driver.replica.name} uses another one")
+    return desk
 
 
 async def retire(driver: Driver, request: RetireNodeRequest) -> bytes:

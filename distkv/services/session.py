@@ -51,7 +51,9 @@ from distkv.wire.frames import SERVING_ONLY, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.node_requests import (
     Backup,
+    ChangeKey,
     DecideAside,
+    GetKeys,
     GetMembers,
     GetState,
     LookForDamage,
@@ -304,6 +306,10 @@ class Session:
                 self._reply(status.get_state(driver, request), when_durable=True)
             case GetMembers():
                 self._reply(nodes.get_members(driver, request))
+            case GetKeys():
+                self._reply(nodes.get_keys(driver, request))
+            case ChangeKey():
+                self._reply(nodes.change_key(driver, request))
             case RetireNodeRequest():
                 self._answer_slowly(nodes.retire, request)
             case DecideAside():

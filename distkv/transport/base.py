@@ -18,6 +18,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.wire.edges import EdgeItem
 from distkv.wire.following import FollowItem
 from distkv.wire.message import Message
+from distkv.wire.swim_records import KeyAction
 
 
 @attrs.frozen(slots=True)
@@ -71,6 +72,16 @@ class GroupMember:
     generation: int
     since_s: float
     """When it took this state, in seconds since 1970."""
+
+
+class KeyDesk(Protocol):
+    """Where the keys of a group are seen and changed."""
+
+    def keys(self) -> Mapping[str, tuple[bytes, ...]]:
+        """Of each node that is there, this one included, the ids of the keys that it says to have; the first seals."""
+
+    def change(self, action: KeyAction, key: bytes) -> str:
+        """Begin a change on all nodes: install a key, or do something with the one of an id. Why not; else empty."""
 
 
 @attrs.frozen(slots=True)
@@ -132,6 +143,9 @@ class Transport(Protocol):
 
     def members(self) -> list[GroupMember] | None:
         """All that are known, this node included, by name; None: the messenger does not find that out itself."""
+
+    def key_desk(self) -> KeyDesk | None:
+        """Where its keys are; None: it has none that change while it runs."""
 
     def statistics(self) -> Mapping[str, int | float | str | bool | list[str]]:
         """For `get_state`: connected, sent, dropped by reason, queue, budget."""

@@ -160,6 +160,10 @@ class MemoryTransport:
         """See `Transport.members`."""
         return
 
+    def key_desk(self) -> None:
+        """See `Transport.key_desk`."""
+        return
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         kind = kind_of(message)

@@ -137,6 +137,10 @@ class SerfTransport:
         """See `Transport.members`."""
         return
 
+    def key_desk(self) -> None:
+        """See `Transport.key_desk`."""
+        return
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         if self._outgoing.put(message, trio.current_time()):

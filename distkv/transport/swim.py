@@ -37,6 +37,7 @@ from distkv.swim.machine import SwimMachine
 from distkv.transport.base import Announce, Down, Gap, GossipHeard, GroupMember, Members, Report, Up
 from distkv.transport.datagrams import DatagramSocket, open_datagrams
 from distkv.transport.group import Contain, Group, boot_ms, raise_it, tell_known
+from distkv.transport.group_keys import GroupKeys
 from distkv.transport.outgoing import Outgoing
 from distkv.transport.peers_file import KnownPeers, PeersFile
 from distkv.transport.seeds import SeedNames
@@ -73,6 +74,7 @@ class SwimTransport:
         known: KnownPeers,
         join: tuple[str, ...],
         *,
+        secret: str | None = None,
         registered: Callable[[], Mapping[str, str]],
         is_leaving: Callable[[], bool],
     ) -> None:
@@ -86,6 +88,7 @@ class SwimTransport:
         self._registered: Final = registered
         self._is_leaving: Final = is_leaving
         self._outgoing: Final = Outgoing(_MachineBudget(machine), GATHER_S)
+        self._keys: Final = GroupKeys(machine, secret)
         self._ear: Final = _Ear(lambda *what: self.contain(*what))
         self._news = trio.Event()
         self._group: Group | None = None
@@ -141,6 +144,10 @@ class SwimTransport:
             for member in sorted(self._machine.members(), key=lambda member: member.node)
         ]
 
+    def key_desk(self) -> GroupKeys:
+        """See `Transport.key_desk`."""
+        return self._keys
+
     def statistics(self) -> dict[str, int | float | str | bool | list[str]]:
         """See `Transport.statistics`. `reason`: why nobody is heard, as far as that is known."""
         counts, found = self._outgoing.counts, dict[str, int | float | str | bool | list[str]]()
@@ -183,6 +190,7 @@ class SwimTransport:
                 nursery.start_soon(self._keep_members, report)
                 nursery.start_soon(self._keep_seeds, group)
                 nursery.start_soon(self._keep_file)
+                nursery.start_soon(self._keys.run, group)
                 nursery.start_soon(partial(tell_known, group, self._registered, is_v6=socket.is_v6))
                 try:
                     await group.run()
@@ -261,10 +269,8 @@ class SwimTransport:
             case Joined():
                 self._has_joined = True
                 log.info("joined")
-            case KeysChanged():
-                pass
-            case KeysRefused(text=text):
-                log.warning("keys_refused: %s", text)
+            case KeysChanged() | KeysRefused():
+                self._keys.take(item)
             case Noted(name=name, fields=fields):
                 event = name + "".join(f" {key}=%s" for key in fields)
                 log.log(_LEVELS.get(name, logging.INFO), event, *fields.values())

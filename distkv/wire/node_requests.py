@@ -7,13 +7,18 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+import attrs
+
+from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.model.lean import lean_value
-from distkv.wire.fields import bad
-from distkv.wire.request_fields import FLAG, NODE, FieldKind, declared, whole_number
+from distkv.wire.fields import Fields, bad
+from distkv.wire.request_fields import FLAG, NODE, FieldGroup, FieldKind, declared, whole_number
 from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, When
+from distkv.wire.swim_records import KEY_BYTES, KEY_ID_BYTES, KeyAction
 
 ASIDE_ID_MAX: Final = 1000
 """Characters of what names something that is set aside."""
@@ -68,6 +73,23 @@ class GetMembers:
 
 
 @lean_value
+class GetKeys:
+    """Who of the transport's group has which keys."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
+class ChangeKey:
+    """A key of the transport's group is installed, used or removed on all nodes."""
+
+    seq: int
+    action: KeyAction
+    key: bytes = attrs.field(repr=False)
+    """All of it to install it, else its id."""
+
+
+@lean_value
 class RetireNodeRequest:
     """A node is gone for good."""
 
@@ -93,7 +115,17 @@ class PingRequest:
 
 
 NodeRequest: TypeAlias = (
-    Backup | LookForDamage | TraceSteps | Stop | GetState | GetMembers | RetireNodeRequest | DecideAside | PingRequest
+    Backup
+    | LookForDamage
+    | TraceSteps
+    | Stop
+    | GetState
+    | GetMembers
+    | GetKeys
+    | ChangeKey
+    | RetireNodeRequest
+    | DecideAside
+    | PingRequest
 )
 """What is asked about a node itself."""
 
@@ -106,6 +138,27 @@ def _read_id(value: object, name: str) -> str:
     return value
 
 
+def _read_action(value: object, name: str) -> KeyAction:
+    found = next((one for one in KeyAction if one.name.lower() == value), None)
+    if found is None:
+        raise bad(name, "'install', 'use' or 'remove'", value)
+    return found
+
+
+def _read_change(fields: Fields, _: bytes) -> tuple[KeyAction, bytes]:
+    action, key = _read_action(fields.get("change"), "change"), fields.get("key")
+    size = KEY_BYTES if action is KeyAction.INSTALL else KEY_ID_BYTES
+    if type(key) is not bytes or len(key) != size:
+        raise DecodeError(f"the field 'key' must be {size} bytes to {action.name.lower()} a key", "bad_key")
+    return action, key
+
+
+def _write_change(change: Sequence[object], fields: dict[str, object], _: dict[str, bytes]) -> None:
+    action, fields["key"] = change
+    assert isinstance(action, KeyAction)
+    fields["change"] = action.name.lower()
+
+
 _ALWAYS: Final = When.ALWAYS
 
 ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
@@ -115,6 +168,10 @@ ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
     declared("stop", Stop, {"task": whole_number(SEQ_MAX, 1)}, when=_ALWAYS),
     declared("get_state", GetState, when=_ALWAYS),
     declared("get_members", GetMembers, when=_ALWAYS),
+    declared("get_keys", GetKeys, when=_ALWAYS),
+    declared("change_key", ChangeKey, {
+        ("change", "key"): FieldGroup(2, _read_change, _write_change, is_needed=True),
+    }, when=_ALWAYS),
     declared("retire_node", RetireNodeRequest, {"node": NODE, "force": FLAG}),
     declared("aside", DecideAside, {"id": FieldKind(_read_id), "drop": FLAG}, when=_ALWAYS),
     declared("ping", PingRequest, when=_ALWAYS),

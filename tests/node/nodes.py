@@ -42,7 +42,7 @@ from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all
-from distkv.transport.base import GroupMember, Report, Transport
+from distkv.transport.base import GroupMember, KeyDesk, Report, Transport
 from distkv.transport.memory import MemoryNetwork, MemoryTransport, MessageFaults
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
@@ -271,6 +271,9 @@ class TappedTransport:
 
     def members(self) -> list[GroupMember] | None:
         return self._inner.members()
+
+    def key_desk(self) -> KeyDesk | None:
+        return self._inner.key_desk()
 
     def broadcast(self, message: Message) -> None:
         self._sent.gossip.append(message)
