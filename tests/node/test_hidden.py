@@ -127,6 +127,8 @@ def questions(node: str, tick: int, settled_tick: int) -> dict[str, list[dict[st
         ],
         "get_state": [{}],
         "get_members": [{}],
+        "get_keys": [{}],
+        "change_key": [{"change": "use", "key": b"1234"}],
         "trace": [{}],
         "scrub": [{}],
         "retire_node": [{"node": KEY[:6]}],

@@ -56,6 +56,8 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("stop", {"task": 1}),
     ("get_state", {}),
     ("get_members", {}),
+    ("get_keys", {}),
+    ("change_key", {"change": "use", "key": b"1234"}),
     ("retire_node", {"node": "z"}),
     ("aside", {"id": "b:5"}),
     ("ping", {}),

@@ -109,6 +109,7 @@ ELSEWHERE: dict[str, str] = {
     "README.rst": "tests/spark/test_pages.py",
     "docs/operations.rst": "tests/process/test_operations_docs.py",
     "docs/howto/spark.rst": "tests/spark/test_pages.py",
+    "docs/swim.rst": "tests/process/test_swim_keys.py",
     "docs/pipeline.rst": "tests/spark/test_pages.py",
 }
 """Pages whose commands a test of their own types: the page, and that test."""

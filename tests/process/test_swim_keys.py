@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from distkv.swim.keyring import Keyring, key_id, keyring_text, parse_keyring
+from tests.process.pages import console_blocks
 from tests.process.servers import Server, open_servers
 from tests.process.swim_fleet import Fleet, transport
 
 OLD, NEW = b"o" * 32, b"n" * 32
 STEP_S = 20.0
+PAGE = Path(__file__).parents[2] / "docs" / "swim.rst"
 
 
 class _Files:
@@ -81,6 +83,18 @@ def test_key_rotates_under_writes_and_nobody_is_suspected(fleet: Fleet, files: _
     assert _rings(fleet["c"]) == {name: [key_id(keys[0])] for name in "abc"}
     assert [transport(fleet[name])["told_suspect"] for name in "abc"] == [0, 0, 0]
     fleet.wait_equal(STEP_S)
+
+
+def test_commands_of_the_page_rotate_the_key(fleet: Fleet, files: _Files) -> None:
+    before = files.read("a")
+    commands = [command for block in console_blocks(PAGE) for command in block]
+    shown = []
+    for command in commands:
+        program, group, *words = command.text.split()
+        assert (program, group) == ("distkv", "client")
+        shown.append(fleet["a"].run(*words).text.split())
+    assert files.read("a") != before
+    assert [line[:3] for line in shown] == [["NODE", "KEYS", "a"], [], ["NODE", "KEYS", "a"]]
 
 
 def test_key_is_installed_used_and_removed_step_by_step(fleet: Fleet, files: _Files) -> None:

@@ -128,8 +128,8 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         (
             ["client"],
             (
-                "activity aside backup bench conflicts delete dump get history list load members node ping scrub set"
-                " state token topic watch"
+                "activity aside backup bench conflicts delete dump get history key list load members node ping scrub"
+                " set state token topic watch"
             ),
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
