@@ -198,7 +198,7 @@ class SwimMachine:
     def _next_wake_ms(self, now_ms: int) -> int:
         parts = self._parts
         if self._node.is_leaving:
-            return now_ms + FORGET_MS if self._leave_ms is None else self._leave_ms
+            return now_ms + FORGET_MS if self._leave_ms is None else max(now_ms, self._leave_ms)
         found = min(parts.prober.wake_ms(), self._forget_ms)
         missed_ms = self._node.messages.missed_at_ms
         for due_ms in (self._node.suspicions.due_ms(), parts.relays.wake_ms(), parts.joiner.wake_ms(), missed_ms):
@@ -301,7 +301,7 @@ class SwimMachine:
 
     def _noticed(self, name: str, is_well: bool, now_ms: int) -> None:
         entry = self._node.table.entries.get(name)
-        if entry is None:
+        if entry is None or name == self.name:
             return
         entry.link_ms = now_ms if is_well else None
         if not is_well:

@@ -78,12 +78,11 @@ class SwimNode:
         """Between two probes, as things are."""
         return self.health.stretched_ms(self.settings.interval_ms)
 
-    def member_of(self, sender: Teller, node: str) -> MemberEntry | None:
-        """Who sent it, if that is a member, alive or gone. Without a secret the name says so, of which nobody is
+    def member_of(self, teller: Teller, node: str) -> MemberEntry | None:
+        """Who sent it, if that is another member, alive or gone. Without a secret the name says so, of which nobody is
         sure."""
-        if sender.start is None:
-            return self.table.entries.get(node)
-        return self.table.by_start(sender.start)
+        found = self.table.entries.get(node) if teller.start is None else self.table.by_start(teller.start)
+        return None if found is self.table.own else found
 
     def is_former(self, start: bytes) -> bool:
         """Whether a member had this start, and has another one now."""

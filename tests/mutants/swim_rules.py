@@ -117,6 +117,14 @@ SWIM_RULES = (
         *WORDS,
     ),
     broken(
+        "own-name-believed",
+        "whoever has this node's own name is believed nothing",
+        "swim/node.py",
+        "        return None if found is self.table.own else found\n",
+        "        return found\n",
+        *WORDS,
+    ),
+    broken(
         "members-without-bound",
         "of more nodes than there is room for nothing is believed",
         "swim/members.py",

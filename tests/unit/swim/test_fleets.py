@@ -194,8 +194,9 @@ def test_second_node_of_a_name_is_refused_with_the_holders_place() -> None:
     assert told_dead(net) == 0
 
 
-def test_of_two_of_one_name_that_meet_the_later_one_ends() -> None:
-    net = fleet(4)
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_of_two_of_one_name_that_meet_the_later_one_ends(is_sealed: bool) -> None:
+    net = fleet(4, is_sealed=is_sealed)
     for number in (4, 5):
         net.add(f"n{number}", place(number), [place(4)])
     later = net.add("n1", place(6), [place(4)], label="later")
@@ -205,9 +206,12 @@ def test_of_two_of_one_name_that_meet_the_later_one_ends() -> None:
     assert [one.code for one in said(later, Refused) if isinstance(one, Refused)] == ["name_taken"]
     net.kill("later")
     assert not net.nodes["n1"].machine.is_over
-    assert net.run_until(lambda: is_whole(net), 30_000) is not None
-    members = [one for node in net.running() for one in node.machine.members() if one.node == "n1"]
-    assert {one.address for one in members} == {place(1)}
+
+    def is_settled() -> bool:
+        members = [one for node in net.running() for one in node.machine.members() if one.node == "n1"]
+        return {one.address for one in members} == {place(1)} and is_whole(net)
+
+    assert net.run_until(is_settled, 30_000) is not None
 
 
 def test_node_that_is_heard_on_links_only_is_not_dead() -> None:

@@ -218,6 +218,19 @@ def test_stranger_is_answered_with_nothing_and_believed_nothing() -> None:
     assert machine.machine.counts.dropped["stranger"] == 2
 
 
+def test_whoever_has_this_nodes_own_name_is_believed_nothing() -> None:
+    machine = _lamp()
+    machine.hear(2, GossipFrame(NodeId("lamp", 5), Payload((_alive(SOFA),))))
+    assert machine.sees("sofa") is None
+    assert machine.machine.counts.dropped["stranger"] == 1
+
+
+def test_what_links_say_of_this_node_itself_means_nothing() -> None:
+    machine = spoken()
+    machine.step(Noticed("lamp", False))
+    assert machine.wait(5_000) == []
+
+
 def test_more_members_than_there_is_room_for_are_not_believed() -> None:
     machine = _lamp()
     for number in range(MEMBERS_MAX + 10):
