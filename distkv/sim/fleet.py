@@ -234,7 +234,7 @@ class Fleet:
         self.network.partition(sides, self.hosts)
 
     def heal(self) -> None:
-        self.network.heal()
+        self.network.cut = set()
 
     # -- time
 

@@ -47,8 +47,6 @@ class Network:
         self.faults = NetworkFaults() if faults is None else faults
         self.cut: set[tuple[str, str]] = set()
         """(from, to): nothing passes that way; a connection needs both ways."""
-        self._isolated: set[str] = set()
-        """Those to which nothing goes, until they are back one by one, or the network is cut anew."""
         self.diversions: list[Diversion] = []
         """What a script does to single messages of gossip, besides."""
         self._seed = seed
@@ -60,23 +58,16 @@ class Network:
         """Cut every way between two sides; who of `names` is on none hears nobody."""
         side_of = {name: number for number, side in enumerate(sides) for name in side}
         every = list(names)
-        self.heal()
         self.cut = {(a, b) for a in every for b in every if a != b and side_of.get(a, a) != side_of.get(b, b)}
-
-    def heal(self) -> None:
-        """Open every way."""
-        self.cut = set()
-        self._isolated.clear()
 
     def isolate(self, name: str, names: Iterable[str]) -> None:
         """Cut every way between one of `names` and the others."""
-        self._isolated.add(name)
         self.cut |= {way for other in names if other != name for way in ((name, other), (other, name))}
 
     def rejoin(self, name: str) -> None:
-        """Open every way from and to one, but those of who is isolated still."""
-        self._isolated.discard(name)
-        self.cut = {way for way in self.cut if name not in way or not self._isolated.isdisjoint(way)}
+        """Open every way from and to one, also to who is isolated still: of those who come back one by one, the first
+        hear some and not others."""
+        self.cut = {way for way in self.cut if name not in way}
 
     def passes(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) not in self.cut
