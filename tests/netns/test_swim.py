@@ -1,0 +1,88 @@
+"""Nodes without agents where the network misbehaves: who is there is known, and whom only datagrams do not reach lives.
+
+Knows: what is dropped, and what operators see.  Does not know how nodes find out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.netns.swim_lab import SwimLab, open_swim_lab
+from tests.process.servers import run_command, wait_until
+from tests.process.swim_fleet import members, transport
+
+NAMES = "abc"
+ALIVE = dict.fromkeys(NAMES, "alive")
+KNOWN_S = 15.0
+QUIET_S = 15.0
+
+
+def test_one_whose_datagrams_do_not_pass_is_called_dead_by_nobody_and_doctor_names_it(tmp_path: Path) -> None:
+    with open_swim_lab(tmp_path, NAMES) as lab:
+        lab.block_datagrams("b")
+        lab.wait(lambda: transport(lab["a"])["udp_blocked"] == ["b"], "a hears b on links only", KNOWN_S)
+        stays_alive(lab, QUIET_S)
+        assert transport(lab["a"])["udp_blocked"] == ["b"]
+        (says,) = [one for one in complaints(lab, "a") if one.startswith("a ")]
+        assert says == "a hears b by TCP only: UDP does not pass"
+        lab.network.heal()
+        lab.wait(lambda: transport(lab["a"])["udp_blocked"] == [], "a hears b again", KNOWN_S)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_datagrams_that_are_lost_make_nobody_dead(tmp_path: Path, share: float) -> None:
+    with open_swim_lab(tmp_path, NAMES) as lab:
+        lab.lose_datagrams(share)
+        stays_alive(lab, QUIET_S)
+        for name in NAMES:
+            with lab[name].client() as client:
+                client.set(f"from.{name}", name)
+        lab.wait_equal(30)
+
+
+def test_a_way_that_is_cut_in_one_direction_between_two_makes_nobody_dead(tmp_path: Path) -> None:
+    with open_swim_lab(tmp_path, NAMES) as lab:
+        lab.network.drop("a", of="b")
+        stays_alive(lab, QUIET_S)
+        with lab["b"].client() as client:
+            client.set("from.b", 1)
+        lab.wait_equal(30)
+
+
+def test_sides_of_a_split_call_each_other_dead_and_meet_again(tmp_path: Path) -> None:
+    with open_swim_lab(tmp_path, "abcd") as lab:
+        all_alive = dict.fromkeys("abcd", "alive")
+        lab.network.cut("ab", "cd")
+        lab.wait_members({**all_alive, "c": "dead", "d": "dead"}, 30, at="ab")
+        lab.wait_members({**all_alive, "a": "dead", "b": "dead"}, 30, at="cd")
+        for name in "abcd":
+            with lab[name].client() as client:
+                client.set(f"from.{name}", name)
+        lab.network.heal()
+        lab.wait_members(all_alive, KNOWN_S)
+        lab.wait_equal(30)
+
+
+def stays_alive(lab: SwimLab, for_s: float) -> None:
+    """For so long no node calls another one anything but alive, or suspect for a moment."""
+    end = time.monotonic() + for_s
+
+    def is_over() -> bool:
+        for server in lab:
+            assert set(members(server).values()) <= {"alive", "suspect"}, lab.servers.dump()
+        return time.monotonic() > end
+
+    wait_until(is_over, "some time is over", for_s, pause_s=0.3)
+    assert [transport(server)["told_dead"] for server in lab] == [0] * len(list(lab))
+
+
+def complaints(lab: SwimLab, name: str) -> list[str]:
+    """What doctor, on the host of a node, complains of in the group."""
+    server = lab[name]
+    command = ("doctor", "-o", "json", name, "--data-dir", str(server.data_dir), "--bind", server.address)
+    ran = run_command(*command, environment=server.environment, program=server.program)
+    return [one["says"] for one in json.loads(ran.text) if one["check"] == "group" and one["level"] == "warn"]
