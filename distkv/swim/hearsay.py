@@ -65,6 +65,8 @@ class Hearsay:
         if rumour.id.generation < entry.generation:
             node.answer(entry, turn)
             return False
+        if _is_known(entry, rumour):
+            return False
         mine = entry.belief
         theirs = Belief(rumour.id.generation, rumour.state, rumour.record or entry.record)
         after = joined(mine, theirs)
@@ -110,3 +112,12 @@ class Hearsay:
             else:
                 node.believe(attrs.evolve(entry.belief, state=MemberState.DEAD), turn)
                 node.queue.add(entry.as_rumour())
+
+
+def _is_known(entry: MemberEntry, rumour: Rumour) -> bool:
+    """Whether this is what is believed, word for word: most of what is heard is."""
+    return (
+        rumour.state is entry.state is not MemberState.SUSPECT
+        and rumour.id.generation == entry.generation
+        and (rumour.record is None or rumour.record == entry.record)
+    )
