@@ -12,6 +12,7 @@ import attrs
 
 from distkv.sim.swim.net import BareNode, SwimNet
 from distkv.swim.inputs import Datagrams, MemberChanged, Seeds, SwimInput, SwimReport, SwimSettings, SwimStep, Woke
+from distkv.swim.keyring import Keyring
 from distkv.swim.machine import SwimMachine
 from distkv.swim.seal import PlainSeal
 from distkv.wire.swim_frames import Frame, decode_frame, encode_frame
@@ -26,10 +27,11 @@ def place(number: int) -> Address:
 
 
 def fleet(
-    number: int, seed: int = 1, *, loss: float = 0.0, is_sealed: bool = True, interval_ms: int = INTERVAL_MS
+    number: int, seed: int = 1, *, loss: float = 0.0, is_sealed: bool = True, interval_ms: int = INTERVAL_MS,
+    keyring: Keyring | None = None,
 ) -> SwimNet:  # fmt: skip
     """Nodes n0, n1, ... that all know each other, with nothing left to tell."""
-    net = SwimNet(seed, is_sealed=is_sealed, interval_ms=interval_ms)
+    net = SwimNet(seed, is_sealed=is_sealed, interval_ms=interval_ms, keyring=keyring)
     for one in range(number):
         net.add(f"n{one}", place(one), [place(0)])
         net.run(60)

@@ -17,8 +17,9 @@ import attrs
 
 from distkv.sim.swim.seal import SizedSeal
 from distkv.swim.inputs import DATAGRAMS_MAX, Datagrams, Dropped, Seeds, SwimInput, SwimReport, SwimSettings, Woke
+from distkv.swim.keyring import Keyring
 from distkv.swim.machine import SwimMachine
-from distkv.swim.seal import PlainSeal
+from distkv.swim.seal import KeyedSeal, PlainSeal, Seal
 from distkv.wire.swim_records import START_BYTES, Address, MemberState, NodeRecord
 
 DELAY_MS: Final = (1, 5)
@@ -58,7 +59,11 @@ Watch = Callable[[BareNode, SwimReport], None]
 class SwimNet:
     """The network of one run."""
 
-    def __init__(self, seed: int, *, loss: float = 0.0, interval_ms: int = 500, is_sealed: bool = True) -> None:
+    def __init__(
+        self, seed: int, *, loss: float = 0.0, interval_ms: int = 500, is_sealed: bool = True,
+        keyring: Keyring | None = None,
+    ) -> None:  # fmt: skip
+        """`keyring`: what is sent is sealed in earnest; else `is_sealed` says whether it is as long as if it were."""
         self.now_ms = 1_000
         self.rng = Random(seed)
         self.loss = loss
@@ -69,7 +74,9 @@ class SwimNet:
         """Sees what is reported, instead of the lists of the nodes."""
         self.sent: Callable[[Address, Address, bytes], None] | None = None
         """Sees what is sent: from where, to where, what."""
-        self._settings = (interval_ms, is_sealed)
+        self._interval_ms = interval_ms
+        self._is_sealed = is_sealed
+        self._keyring = keyring
         self._due = list[tuple[int, int, BareNode | None, Address, Address, bytes]]()
         """A heap: when, a number, and who wakes or, for a datagram, from where, to where, what."""
         self._number = count()
@@ -80,14 +87,18 @@ class SwimNet:
         label: str = "", group: str = "fleet", admission: str = "accept",
     ) -> BareNode:  # fmt: skip
         """A node starts, at a place where none is running."""
-        interval_ms, is_sealed = self._settings
         start = self.rng.randbytes(START_BYTES)
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         number = self.now_ms << 16 if generation is None else generation
-        record = NodeRecord(name, number, start, (f"{host}:{address[1]}",), interval_ms=interval_ms)
-        settings = SwimSettings(group, interval_ms, admission)
-        seal = SizedSeal(start) if is_sealed else PlainSeal()
-        machine = SwimMachine(record, settings, seal, Random(self.rng.getrandbits(64)), self.rng.randbytes(32))
+        keys = () if self._keyring is None else self._keyring.ids
+        record = NodeRecord(
+            name, number, start, (f"{host}:{address[1]}",), interval_ms=self._interval_ms, keys=keys
+        )  # fmt: skip
+        settings = SwimSettings(group, self._interval_ms, admission)
+        machine = SwimMachine(
+            record, settings, self._seal(start, group), Random(self.rng.getrandbits(64)), self.rng.randbytes(32),
+            self._keyring,
+        )  # fmt: skip
         return self.start(BareNode(label or name, address, machine), seeds)
 
     def start(self, node: BareNode, seeds: Iterable[Address]) -> BareNode:
@@ -160,6 +171,11 @@ class SwimNet:
                 return None
             self._run_to(min(self.now_ms + each_ms, end_ms) if ms > each_ms else end_ms)
         return self.now_ms - begin_ms
+
+    def _seal(self, start: bytes, group: str) -> Seal:
+        if self._keyring is not None:
+            return KeyedSeal(self._keyring, group, start, self.rng.randbytes)
+        return SizedSeal(start) if self._is_sealed else PlainSeal()
 
     def _run_to(self, end_ms: int) -> None:
         due = self._due
