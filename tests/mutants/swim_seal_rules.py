@@ -9,6 +9,7 @@ REPLAYS = "tests/unit/swim/test_replays.py"
 CHALLENGE = "tests/unit/swim/test_challenge.py"
 KEYS = "tests/unit/swim/test_keyring.py"
 CHANGES = "tests/unit/swim/test_key_changes.py"
+KEEPER = "tests/unit/swim/test_key_keeper.py"
 MESSAGES = "tests/unit/swim/test_messages.py"
 FRAMES = ("tests/unit/wire/test_swim_frames.py", "tests/property/test_swim_frames.py")
 
@@ -241,6 +242,39 @@ SWIM_SEAL_RULES = (
         "KeyChange(min(max(newest, generation) + 1, SEQUENCE_MAX), action, key)",
         "KeyChange(generation + 1, action, key)",
         CHANGES,
+    ),
+    broken(
+        "old-words-change-keys",
+        "what may have been sent to a former life of this node changes no key",
+        "swim/key_keeper.py",
+        "        if self._changes is not None and teller.is_fresh:\n",
+        "        if self._changes is not None:\n",
+        KEEPER,
+    ),
+    broken(
+        "keys-told-to-nobody",
+        "who has not done a change of keys is told of it",
+        "swim/key_keeper.py",
+        "        if told:\n",
+        "        if not told:\n",
+        KEEPER,
+    ),
+    broken(
+        "record-with-old-keys",
+        "the record of a node says which keys it has",
+        "swim/key_keeper.py",
+        "            node.become(attrs.evolve(node.own, generation=generation, keys=keyring.ids), turn)\n",
+        "            node.become(attrs.evolve(node.own, generation=generation), turn)\n",
+        KEEPER,
+    ),
+    broken(
+        "sealed-before-written",
+        "a node seals with keys that its file has",
+        "swim/key_changes.py",
+        "        self._asked_ms = now_ms\n        return wanted\n",
+        "        self._asked_ms = now_ms\n        self.keyring = wanted\n        return wanted\n",
+        CHANGES,
+        KEEPER,
     ),
     broken(
         "file-by-hand-changed-back",

@@ -100,7 +100,7 @@ def test_commands_of_the_page_rotate_the_key(fleet: Fleet, files: _Files) -> Non
 def test_key_is_installed_used_and_removed_step_by_step(fleet: Fleet, files: _Files) -> None:
     (old,) = files.read("a")
     line = keyring_text(Keyring((NEW,))).strip()
-    _key(fleet["a"], "install", line)
+    assert fleet["a"].run("key", "install", "-", stdin=line.encode() + b"\n").code == 0
     fleet.wait(lambda: {files.read(name) for name in "abc"} == {(old, NEW)}, "all have it", STEP_S)
     _key(fleet["b"], "use", key_id(NEW).hex())
     fleet.wait(lambda: {files.read(name) for name in "abc"} == {(NEW, old)}, "all use it", STEP_S)

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from random import Random
 
 from distkv.sim.swim.net import BareNode, SwimNet
-from distkv.swim.inputs import ChangeKeys, KeysChanged, KeysKept, KeysRefused, MemberChanged, SwimSettings
+from distkv.swim.inputs import ChangeKeys, Datagrams, KeysChanged, KeysKept, KeysRefused, MemberChanged, SwimSettings
 from distkv.swim.key_changes import RETRY_MS
 from distkv.swim.keyring import Keyring, key_id
 from distkv.swim.machine import SwimMachine
 from distkv.swim.seal import KeyedSeal
-from distkv.wire.swim_records import KeyAction, MemberState, NodeRecord
+from distkv.wire.swim_frames import GossipFrame, encode_frame
+from distkv.wire.swim_records import KeyAction, KeyChange, MemberState, NodeRecord, Payload
 from tests.swim_net import check, is_whole, place, said, spoken
 
 ONE, TWO, THREE = (bytes((number,)) * 32 for number in (1, 2, 3))
@@ -167,3 +168,18 @@ def test_without_a_secret_no_key_is_changed() -> None:
     assert [report.text for report in step.reports if isinstance(report, KeysRefused)] == [
         "there is no secret: set cluster.secret on all nodes, and start them again"
     ]
+
+
+def test_what_may_be_old_changes_no_key() -> None:
+    house = _House(2, ONE, TWO)
+    there, here = house.net.nodes["n1"], house.net.nodes["n0"]
+    own = there.machine.own
+    seal = KeyedSeal(Keyring((ONE,)), "fleet", own.start, lambda size: b"\x01" * size)
+    for _ in range(200):  # those that the node itself sent were here
+        seal.close(b"", None)
+    said = GossipFrame(own.id, Payload(keys=(KeyChange(own.generation, USE, key_id(TWO)),)))
+    for receiver, keys in ((None, (ONE, TWO)), (here.machine.own.start, (TWO, ONE))):
+        data = seal.close(encode_frame(said), receiver)
+        house.net.hand(here, Datagrams(((there.address, data),)))
+        house.write()
+        assert house.files["n0"].keys == keys
