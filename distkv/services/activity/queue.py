@@ -35,7 +35,7 @@ class ToldLine:
 
 BEFORE_ALL: Final = -1
 """Before the first of all records."""
-GATHER_S: Final = 0.003
+GATHER_S: Final = 0.002
 """After all were told, what comes gathers for as long as that took, or so long, and leaves in one go: to write to a
 client costs ten times as much as all else that is done for it. What comes later leaves at once."""
 FEW: Final = 16
