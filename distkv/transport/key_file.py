@@ -48,13 +48,17 @@ def write_keyring(secret: str, keyring: Keyring) -> None:
     """
     path = Path(secret.removeprefix(FILE))
     before = path.stat()
-    part = path.with_name(f"{path.name}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(keyring_text(keyring))
-        file.flush()
-        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-        if (os.geteuid(), os.getegid()) != (before.st_uid, before.st_gid):
-            os.fchown(descriptor, before.st_uid, before.st_gid)
-        os.fsync(descriptor)
-    os.replace(part, path)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # another node of this host may write the same file
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(keyring_text(keyring))
+            file.flush()
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            if (os.geteuid(), os.getegid()) != (before.st_uid, before.st_gid):
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            os.fsync(descriptor)
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,17 @@ def test_keys_that_are_written_are_read_and_the_mode_stays(file: Path) -> None:
     assert read_keyring(f"file:{file}", "cluster.secret") == Keyring((B,))
     assert file.stat().st_mode & 0o777 == 0o640
     assert [path.name for path in file.parent.iterdir()] == ["secret"]
+
+
+def test_keys_that_cannot_be_written_leave_the_file_and_no_part_of_another(file: Path) -> None:
+    before = file.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", _refuse)
+        with pytest.raises(OSError, match="No space left"):
+            write_keyring(f"file:{file}", Keyring((B,)))
+    assert file.read_text() == before
+    assert [path.name for path in file.parent.iterdir()] == ["secret"]
+
+
+def _refuse(_: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
