@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -100,7 +100,7 @@ def _service_options(command: Callable[..., Job]) -> Callable[..., Job]:
     metavar="N",
     type=click.IntRange(2, NODES_MAX),
     multiple=True,
-    help="Measure what a fleet of N nodes costs; may be repeated.",
+    help="Measure what a fleet of N nodes costs, or a service there; may be repeated.",
 )
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
@@ -130,7 +130,7 @@ def sim_command(
         raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
-    if seeds is None and (first_seed is not None or jobs is not None or service):
+    if seeds is None and (first_seed is not None or jobs is not None or (service and not fleets)):
         given = ", ".join(["--first-seed", *(f"--{name}" for name in mount.names())])
         raise click.UsageError(f"{given} and --jobs belong to --seeds")
     if fleets and off:
@@ -142,7 +142,7 @@ def sim_command(
         raise SettingsError(f"--trace is text: leave out -o {chosen}, or take 'distkv graph --seed {seed} -o json'")
     check_stdout()
     if fleets:
-        return partial(_fleets, fleets, chosen)
+        return partial(_fleets, fleets, chosen, *_measured(service))
     if seed is not None:
         return partial(_one, seed, frozenset(off), only, chosen, digest=digest, trace=trace)
     return partial(_many, seeds or 0, first_seed or 0, jobs or 1, frozenset(off), chosen, service)
@@ -253,8 +253,9 @@ def _watched(seeds: Sequence[int], jobs: int, off: frozenset[str]) -> Sum:
 # -- fleets of several sizes --------------------------------------------------------------------------------------
 
 
-def _fleets(sizes: tuple[int, ...], form: Form) -> int:
-    from distkv.sim.cost import Course
+def _fleets(
+    sizes: tuple[int, ...], form: Form, words: Mapping[str, str], measure: Callable[[int], Mapping[str, float]]
+) -> int:
     from distkv.sim.rule import BrokenRuleError
 
     gc.disable()  # to look through millions of objects again and again would find next to nothing that is let go
@@ -263,28 +264,40 @@ def _fleets(sizes: tuple[int, ...], form: Form) -> int:
         if is_terminal(sys.stderr):
             click.echo(f"a fleet of {nodes} ...", err=True)
         try:
-            found[nodes] = Course(nodes).figures()
+            found[nodes] = dict(measure(nodes))
         except BrokenRuleError as error:
             click.echo(f"Error: the fleet of {nodes} does not agree: {error}", err=True)
             return exits.FAILED
     if form is Form.TEXT:
-        click.echo("\n".join(_table(found)))
+        click.echo("\n".join(_table(words, found)))
     else:
         print_result([{"nodes": nodes, **figures} for nodes, figures in found.items()], form)
     return exits.DONE
 
 
-def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
-    """A simple table, as reStructuredText has it: the docs hold one."""
-    from distkv.sim.cost import FIGURES
+def _measured(service: str | None) -> tuple[Mapping[str, str], Callable[[int], Mapping[str, float]]]:
+    """What is measured of a fleet, in words, and what measures it."""
+    from distkv.sim.cost import FIGURES, Course
+    from distkv.sim.service import sim_parts
 
-    width, column = max(map(len, FIGURES.values())), 9
+    if service is None:
+        return FIGURES, lambda nodes: Course(nodes).figures()
+    (part,) = (part for part in sim_parts() if part.name == service)
+    if part.measure is None:
+        measured = ", ".join(f"--{part.name}" for part in sim_parts() if part.measure is not None)
+        raise click.UsageError(f"nothing is measured of --fleet with --{service}; there is {measured}")
+    return part.figures, part.measure
+
+
+def _table(words: Mapping[str, str], found: dict[int, dict[str, float]]) -> Iterator[str]:
+    """A simple table, as reStructuredText has it: the docs hold one."""
+    width, column = max(map(len, words.values())), 9
     rule = "  ".join(["=" * width, *("=" * column for _ in found)])
     yield rule
     yield "  ".join([f"{'nodes':<{width}}", *(f"{nodes:>{column},}" for nodes in found)])
     yield rule
-    for key, words in FIGURES.items():
-        yield "  ".join([f"{words:<{width}}", *(f"{figures[key]:>{column},.1f}" for figures in found.values())])
+    for key, text in words.items():
+        yield "  ".join([f"{text:<{width}}", *(f"{figures[key]:>{column},.1f}" for figures in found.values())])
     yield rule
 
 

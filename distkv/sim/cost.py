@@ -22,16 +22,17 @@ from typing import Final
 import attrs
 
 from distkv.core.client_writes import LocalSet
-from distkv.core.ready import FollowTold, Input, JoinerAsked, PeerAnswered, Ready
+from distkv.core.ready import FollowTold, Input, PeerAnswered, Ready
 from distkv.model.event import Link, NodeName
 from distkv.model.path import Path
 from distkv.model.tick_ranges import count, joined
+from distkv.sim.directories import prepare_directories
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import not_at_rest, show_the_same
-from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
+from distkv.wire.message import EventBatch, Message, Ping
 from distkv.wire.value_requests import SetValue
 from distkv.wire.values import pack_value
 
@@ -162,7 +163,7 @@ class Course:
             BrokenRuleError: the nodes do not come to hold the same.
         """
         nodes, found = self._nodes, dict[str, float]()
-        self._prepare(nodes - 1)
+        prepare_directories(self._fleet, nodes - 1)
         took_ms, counts = self._start_all()
         found |= {"start_s": took_ms / 1000, "start_kib": counts.tcp_bytes / 1024 / nodes}
         found["start_follows"] = max(self._crossings.crossed.follows.values(), default=0)
@@ -212,26 +213,6 @@ class Course:
         }
 
     # -- the parts
-
-    def _prepare(self, count: int) -> None:
-        """So many directories of one network, as they are when all had joined and were stopped."""
-        fleet, first = self._fleet, "n0"
-        host = fleet.start(first, init="root", alone=True, up=False)
-        lives: dict[str, int] = {}
-        for number in range(1, count):
-            other = fleet.host(f"n{number}")
-            reply = fleet.step(first, JoinerAsked(other.node, host.clock.wall(fleet.now_ms), other.addr)).reply
-            if isinstance(reply, SnapshotHead):
-                lives[other.name] = reply.life
-        fleet.end(host)
-        records = [record for record in host.disk.read() if isinstance(record, EventRecord | CeilingRecord)]
-        for name, life in lives.items():
-            other = fleet.hosts[name]
-            other.disk.open()
-            other.disk.append([*records, LifeRecord(other.node, life)])
-            other.disk.take_off()
-            other.disk.land()
-            other.disk.kill(fleet.rng)
 
     def _start_all(self) -> tuple[int, CostCounts]:
         """The whole fleet starts within a second; how long until all are alike."""

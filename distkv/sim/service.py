@@ -65,6 +65,10 @@ class SimPart:
     """No seed before this one has it."""
     length_ms: int | None = None
     """How long the seeds from there on are at the most, if clients of the service ask very much."""
+    figures: Mapping[str, str] = attrs.field(factory=dict)
+    """What is measured of a fleet of some size, in words for a table; nothing, when nothing is."""
+    measure: Callable[[int], Mapping[str, float]] | None = None
+    """Measures a fleet of so many nodes: the figures, by these names. It may raise BrokenRuleError."""
     is_alone: bool = False
     """Whether other services with a first seed are not in the seeds from there on: they cost too much together."""
 

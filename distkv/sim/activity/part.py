@@ -12,6 +12,7 @@ from distkv.core.activity.settings import ACTIVITY, ActivitySettings
 from distkv.sim.actions import SettingMap
 from distkv.sim.activity.actions import VERBS
 from distkv.sim.activity.copies import ActivityCopies
+from distkv.sim.activity.cost import FIGURES, measure
 from distkv.sim.activity.crowd import ActivityCrowd
 from distkv.sim.activity.draft import FIRST_SEED, draw
 from distkv.sim.activity.nodes import ActivityNodes
@@ -53,4 +54,7 @@ def _rules() -> Sequence[Observer]:
     ]
 
 
-PART: Final = SimPart(ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED, is_alone=True)
+PART: Final = SimPart(
+    ACTIVITY, SETTINGS, _nodes, ActivityCrowd, VERBS, draw, _rules, FIRST_SEED, figures=FIGURES, measure=measure,
+    is_alone=True,
+)  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 from distkv.cli.main import run
 from distkv.core.update import Store
 from distkv.sim import cost
+from distkv.sim.activity import cost as activity_cost
 from distkv.sim.cost import FIGURES
 from distkv.sim.grammar import parse_script
 from distkv.sim.player import ScriptFailedError, play
@@ -166,6 +167,18 @@ def test_fleets_as_json_are_maps_of_figures(capsys: Capture) -> None:
     assert run(["sim", "--fleet", "2", "-o", "json"]) == 0
     (figures,) = json.loads(capsys.readouterr().out)
     assert list(figures) == ["nodes", *FIGURES]
+
+
+def test_fleet_with_activity_is_a_table_of_what_that_costs(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "3", "--activity", "-o", "json"]) == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert list(figures) == ["nodes", *activity_cost.FIGURES]
+    assert (figures["frames_max"], figures["confirmations_max"], figures["depth"]) == (1, 2, 2)
+
+
+def test_service_of_which_nothing_is_measured_is_refused(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "3", "--topics"]) == 2
+    assert "nothing is measured of --fleet with --topics; there is --activity" in capsys.readouterr().err
 
 
 def test_fleet_that_does_not_agree_exits_1(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
