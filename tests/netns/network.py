@@ -28,6 +28,7 @@ from tests.process.fork_server import die_with_parent
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
+_ALL_PROTOCOLS = 3
 
 
 def why_not() -> str:
@@ -61,11 +62,26 @@ class Namespace:
         with ThreadPoolExecutor(1) as pool:  # a thread of its own: it never leaves the network again
             return pool.submit(self._connect, port, timeout_s).result()
 
+    def packets(self, interface: str) -> socket.socket:
+        """All frames that an interface of this host takes and gives; whoever has it may be elsewhere."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(self._packets, interface).result()
+
     def _connect(self, port: int, timeout_s: float) -> socket.socket:
+        self._enter()
+        return socket.create_connection(("127.0.0.1", port), timeout_s)
+
+    def _packets(self, interface: str) -> socket.socket:
+        self._enter()
+        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS))
+        found.bind((interface, _ALL_PROTOCOLS))
+        return found
+
+    def _enter(self) -> None:
+        """This thread is in the network from now on."""
         with Path(f"/proc/{self.process.pid}/ns/net").open("rb") as network:
             if _LIBC.setns(network.fileno(), _CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
-        return socket.create_connection(("127.0.0.1", port), timeout_s)
 
 
 @attrs.frozen
