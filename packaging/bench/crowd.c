@@ -17,7 +17,7 @@
  *   echo STREAM FIRST LAST                    these came back on the connection on which they were sent
  *   gap CLIENT CONNECTION ORIGIN FIRST LAST   it was told so
  *   again CLIENT ORIGIN NUMBER                a client that resumes was told what it had
- *   move CLIENT CONNECTION MS PORT AT_LOGIN   it was sent on by the node with this port, since the begin
+ *   move CLIENT CONNECTION MS PORT AT_LOGIN   it was sent on by the node with this port; AT_LOGIN: it had just come
  *   lost CLIENT CONNECTION MS PORT            its connection ended without a word
  *   refused CLIENT CONNECTION MS PORT LINE    its connection ended with this
  *   hops CLIENT COUNT                         so often it was sent on, the most times one after the other
@@ -223,7 +223,7 @@ static void hear_success(struct client *c, const char *line) {
         const char *name = strchr(at, '"') + 1, *end = strchr(name, '"');
         char *next;
         uint64_t number = strtoull(end + 2, &next, 10);
-        if (number) reach(c, name, (size_t)(end - name), number);
+        reach(c, name, (size_t)(end - name), number); /* 0 too: an empty map would begin anew */
         at = next;
     }
 }
@@ -254,7 +254,7 @@ static void hear_gap(struct client *c, const char *line) {
 static void hear_redirect(struct client *c, const char *line) {
     uint64_t port = number_behind(line, "\"port\":"), now = now_ms();
     int next = -1;
-    bool is_login = c->phase == LOGGED_IN && now - c->in_ms < 50;
+    bool is_login = c->phase == LOGGED_IN && now - c->in_ms < (c->kind == PLAIN ? 1000 : 300);
     for (uint32_t i = 0; i < nodes; i++)
         if (ports[i] == port) next = (int)i;
     if (next < 0 && nodes < NODES) {

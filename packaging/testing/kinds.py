@@ -164,6 +164,8 @@ HOSTILE: Final = (
     *(f"tests/property/test_wire_{name}.py" for name in ("messages", "requests", "states", "token_states", "tokens")),
 )
 """Tests that draw what a stranger could send."""
+_CROWDS: Final = ("tests/process/test_activity_program.py", "tests/process/test_activity_fleet.py")
+_TEST: Final = re.compile(r"^def (test_\w+)", re.MULTILINE)
 _DRAWS: Final = re.compile(r"^ *@given\(|^from tests\.profiles import ", re.MULTILINE)
 _ELSEWHERE: Final = (
     *HOSTILE,
@@ -188,6 +190,11 @@ def processes() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests" / "process").glob("test_*.py"))]
 
 
+def crowds() -> list[str]:
+    """The tests that have many clients of the activity network, and real servers to which something happens."""
+    return [f"{name}::{test}" for name in _CROWDS for test in _TEST.findall((ROOT / name).read_text("utf-8"))]
+
+
 def mutants() -> list[str]:
     """The mutants of all lists."""
     words = [sys.executable, "-m", "tests.mutants", "--names"]
@@ -200,6 +207,7 @@ FLEETS: Final = (2, 150)
 STRIDE: Final = 61
 """Has no divisor in common with the number of sizes."""
 SERF: Final = "serf=serf"
+CC: Final = "cc=gcc"
 
 
 def _no_namespaces() -> str:
@@ -222,6 +230,7 @@ KINDS: Final = {
         Kind("damage", "directories", _damage, each_s=0.1, least=100, most=5000, draws=Draws.EACH, begin=100_000),
         Kind("mutants", "mutants", _mutants, each_s=6.0, most=60, draws=Draws.ONE, list_items=mutants),
         Kind("kills", "s of faults", _kills, 1.3, least=60, most=180, draws=Draws.ONE, begin=1000, needs=(SERF,)),
+        Kind("crowds", "tests with 200 clients", _tests, 90.0, most=6, list_items=crowds, needs=(SERF, CC)),
         Kind("trees", "fleets", _trees, each_s=40.0, most=8, draws=Draws.EACH, begin=1000),
         Kind("fleets", "fleets", _fleets, each_s=25.0, most=12, draws=Draws.EACH),
         Kind(
