@@ -43,6 +43,8 @@ class TopicAsking:
         Raises:
             SettingsError: there is no directory.
         """
+        if self.state == "":
+            raise SettingsError("--state is '': name a directory, or leave it out")
         directory = Path(self.state) if self.state is not None else usual_directory()
         try:
             if self.state is None:
@@ -50,7 +52,8 @@ class TopicAsking:
         except OSError as error:
             raise SettingsError(f"{directory}: {error.strerror}: give another directory with --state") from None
         if not directory.is_dir():
-            raise SettingsError(f"--state is {self.state!r}: there is no such directory: make it first")
+            what = "that is no directory" if directory.exists() else "there is no such directory: make it first"
+            raise SettingsError(f"--state is {self.state!r}: {what}")
         return str(directory / file_name(id))
 
     def client(self, session: CliSession) -> Client:

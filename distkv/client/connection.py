@@ -170,14 +170,16 @@ class Connection:
         """As `ask`. While nothing comes the server is asked for a sign of life, which it has `look_s` to give."""
         deadline = self.begin(question, deadline)
         sign: Question[None] | None = None
+        lives = False
         try:
             while True:
                 while not self._arrival.poll(1000 * max(0.0, min(look_s, deadline - time.monotonic()))):
-                    if sign is not None or time.monotonic() >= deadline:
-                        raise failures.silent(self.name)
+                    is_over = time.monotonic() >= deadline
+                    if sign is not None or is_over:
+                        raise failures.late(self.name) if lives and is_over else failures.silent(self.name)
                     sign = node_questions.ping()
                     self._send(self._conversation.ask(sign, sign), deadline)
-                sign = None
+                sign, lives = None, True
                 for answered in self._receive(deadline):
                     if answered.asker is question and answered.answer is not None:
                         return answered.answer

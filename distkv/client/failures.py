@@ -36,6 +36,16 @@ def silent(name: str) -> UnreachableError:
     return found
 
 
+def late(name: str) -> UnreachableError:
+    """It gives signs of life, and no answer."""
+    found = UnreachableError(
+        f"the server at {name} lives, and did not answer in time: it waits for other nodes, or has much to do; "
+        "ask again, or allow more time"
+    )
+    found.is_silence = True
+    return found
+
+
 def left(name: str) -> UnreachableError:
     """It ended a watch that nobody asked it to end."""
     return UnreachableError(f"the server at {name} ended the watch: it was stopped, or its log says why")

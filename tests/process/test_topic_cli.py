@@ -116,6 +116,17 @@ def printed(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [("", "name a directory"), (__file__, "that is no directory"), ("/nowhere", "there is no such directory")],
+    ids=["empty", "file", "missing"],
+)
+def test_state_that_is_no_directory_is_refused_in_one_line(solo: Server, state: str, says: str) -> None:
+    ran = solo.run("topic", "get", "t", "--id", "s", "--state", state)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert says in ran.err
+
+
 # -- a subscriber -------------------------------------------------------------------------------------------------
 
 

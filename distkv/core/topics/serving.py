@@ -38,8 +38,9 @@ REPLY_BYTES_MAX: Final = 512 << 10
 """A get brings no more than this in values, but one message at least."""
 ROW_BYTES: Final = 1024
 """More than what a row needs besides the value of a message."""
-AWAY_MS: Final = 2000
-"""So long a get waits for leases, or for what other holders have, before it says that they are away."""
+AWAY_MS: Final = 800
+"""So long a get waits for leases, or for what other holders have, before it says that they are away. Commands wait a
+second for each answer."""
 
 
 @attrs.frozen(eq=False, slots=True)

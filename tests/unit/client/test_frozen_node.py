@@ -9,9 +9,11 @@ import anyio
 import pytest
 
 from distkv.client.blocking import connect
+from distkv.errors import UnreachableError
 from distkv.wire.node_requests import PingRequest
 from distkv.wire.replies import encode_reply
 from distkv.wire.topic_requests import TopicPut
+from tests.unit.client.answering_server import open_answering
 from tests.unit.client.scripted_server import ScriptedServer, Step, open_server, silence
 from tests.unit.client.shells import SHELLS, hosts, opened
 
@@ -61,3 +63,17 @@ def test_node_that_gives_a_sign_of_life_is_waited_for(shell: str) -> None:
         there.append(first)
         assert put(shell, [first, second]) == 1
     assert second.requests == []
+
+
+@pytest.mark.parametrize(("lives", "says"), [(True, "lives, and did not answer in time"), (False, "does not answer")])
+def test_error_says_whether_the_node_that_did_not_answer_lives(*, lives: bool, says: str) -> None:
+    def answer(request: object) -> bytes:
+        return encode_reply(request.seq, {}) if lives and isinstance(request, PingRequest) else b""
+
+    with (
+        open_answering(answer) as server,
+        connect([server.host] * 2, reply_s=2.0) as client,
+        client.consumer("bills", id="s") as consumer,
+        pytest.raises(UnreachableError, match=says),
+    ):
+        consumer.receive()
