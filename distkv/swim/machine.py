@@ -43,7 +43,7 @@ from distkv.swim.mailroom import Mailroom, SwimParts
 from distkv.swim.members import MemberEntry
 from distkv.swim.namesakes import Namesakes
 from distkv.swim.node import SwimCounts, SwimNode
-from distkv.swim.probe import RELAYS, OpenProbe, Prober, Purpose
+from distkv.swim.probe import OpenProbe, Prober, Purpose
 from distkv.swim.relays import Relays
 from distkv.swim.repair import Repair
 from distkv.swim.seal import Seal
@@ -57,6 +57,8 @@ TICK_PEERS: Final = 3
 LEAVE_PEERS: Final = 3
 LEAVE_PERCENT: Final = 80
 """Of an interval: between the two times that a node says that it leaves, and after the second one."""
+EARLY_PINGS: Final = 6
+"""About so many nodes ping a suspect as soon as they hear of it: three must confirm it, and some may be dead, too."""
 FORGET_MS: Final = 60_000
 """How often those are looked for who are gone for too long."""
 
@@ -287,7 +289,7 @@ class SwimMachine:
         """Whether this node is one of those few that ask a suspect at once: by chance, but the same for a suspicion."""
         said = f"{self._node.own.node} {suspect.record.node} {suspect.generation}".encode()
         drawn = int.from_bytes(blake2b(said, digest_size=8).digest(), "big")
-        return drawn % self._node.table.size < RELAYS
+        return drawn % self._node.table.size < EARLY_PINGS
 
     def _ask_about_names(self, turn: SwimTurn) -> None:
         parts = self._parts

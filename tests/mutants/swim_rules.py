@@ -283,6 +283,14 @@ SWIM_RULES = (
         *WORDS,
     ),
     broken(
+        "suspect-asked-late",
+        "some of those who hear of a suspicion ping the suspect at once",
+        "swim/machine.py",
+        "                parts.prober.ping(Purpose.SUSPECT, entry, turn)\n",
+        "                pass\n",
+        *WORDS,
+    ),
+    broken(
         "suspect-not-told",
         "the ping to a suspect says that it is one",
         "swim/probe.py",
