@@ -17,6 +17,7 @@ import sys
 
 from distkv.sim.topics.draft import FIRST_SEED
 from tests.mutants.run import Mutant, MutantError, clean_environment, without
+from tests.mutants.simulated_activity import SIMULATED_ACTIVITY
 from tests.mutants.simulated_mutant import Simulated
 from tests.mutants.simulated_topics import SIMULATED_TOPICS
 
@@ -540,6 +541,7 @@ SIMULATED = (
         "        peer.when_durable(lambda: self._travel(",
         "        (lambda do: do())(lambda: self._travel(",
     ),
+    *SIMULATED_ACTIVITY,
     *SIMULATED_TOPICS,
 )
 
@@ -552,7 +554,7 @@ def killer(simulated: Simulated, *, scenarios: str = "*.txt", is_soaking: bool =
         MutantError: its words are not there once, or the copy does not run.
     """
     with without(simulated.mutant) as root:
-        begin = FIRST_SEED if simulated.seed >= FIRST_SEED else 0
+        begin = simulated.seed - simulated.seed % FIRST_SEED  # seeds of each service begin at a multiple
         seeds = list(dict.fromkeys([simulated.seed, *(range(begin, begin + SEEDS_MAX) if is_soaking else ())]))
         command = [sys.executable, "-c", RUNNER, json.dumps(seeds), scenarios, simulated.scenario]
         env = clean_environment(root)
