@@ -91,6 +91,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/disk-rots.rst": (Reader(),),
     "docs/howto/fleet.rst": (Reader(pastes=True),),
     "docs/howto/hosts.rst": HOSTS,
+    "docs/howto/keys.rst": (Reader(environment=FAST),),
     "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/remove.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
