@@ -37,7 +37,7 @@ END_EACH_S: Final = 100
 END_TICK_MS: Final = 50
 ECHO_MS: Final = 3000
 """A client of a node that ends stays so long until what it sent is echoed."""
-ANNOUNCE_MS: Final = 5000
+ANNOUNCE_MS: Final = 2000
 STEP: Final = 8
 PART: Final = 10
 """A load that changed by `STEP`, or this part of it, is announced at once."""

@@ -19,11 +19,11 @@ from distkv.model.invariant import must
 
 CLOSE: Final = 2
 """Loads that differ by less are alike."""
-PART: Final = 0.1
+PART: Final = 0.05
 """So are those that differ by less than this part of their mean, where a client is not just logging in."""
 LATE_MS: Final = 1000
 """A client that was sent on is there at the latest, and the next word of that node counts it."""
-LOST_MS: Final = 5000
+LOST_MS: Final = 3000
 """Without any word it is not counted any more."""
 
 
