@@ -53,4 +53,5 @@ SAMPLE = (
     "shell-earlier-epoch-given",
     "shell-replay-window-off",
     "shell-refutation-not-higher",
+    "shell-time-before-what-came",
 )

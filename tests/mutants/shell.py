@@ -4,8 +4,9 @@ Run `python -m tests.mutants shell`; it prints what killed each mutant.
 
 Knows: how one is judged. Which there are, and by which tests each is noticed, stands in `account_rules.py`,
 `activity_client_rules.py`, `activity_rules.py`, `commits.py`, `grounds.py`, `keeping.py`, `swim_rules.py`,
-`swim_seal_rules.py`, `token_rules.py`, `topic_copy_rules.py`, `topic_rules.py`, `topic_owner_rules.py` and
-`tree_rules.py`. Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
+`swim_seal_rules.py`, `swim_shell_rules.py`, `token_rules.py`, `topic_copy_rules.py`, `topic_rules.py`,
+`topic_owner_rules.py` and `tree_rules.py`. Most rules of the core stand in lists of their own (`run.py`,
+`simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -25,6 +26,7 @@ from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.swim_rules import SWIM_RULES
 from tests.mutants.swim_seal_rules import SWIM_SEAL_RULES
+from tests.mutants.swim_shell_rules import SWIM_SHELL_RULES
 from tests.mutants.token_rules import TOKEN_RULES
 from tests.mutants.topic_client_rules import TOPIC_CLIENT_RULES
 from tests.mutants.topic_copy_rules import TOPIC_COPY_RULES
@@ -35,7 +37,7 @@ from tests.mutants.tree_rules import TREE_RULES
 
 BROKEN = (
     ACCOUNT_RULES + ACTIVITY_CLIENT_RULES + ACTIVITY_RULES + ACTIVITY_SIM_RULES + COMMITS + DATA_ROWS + GROUNDS
-    + KEEPING + SWIM_RULES + SWIM_SEAL_RULES
+    + KEEPING + SWIM_RULES + SWIM_SEAL_RULES + SWIM_SHELL_RULES
     + TOKEN_RULES + TOPIC_CLIENT_RULES + TOPIC_COPY_RULES + TOPIC_FORGET_RULES + TOPIC_OWNER_RULES + TOPIC_RULES
     + TREE_RULES
 )
