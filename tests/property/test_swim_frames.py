@@ -72,6 +72,7 @@ def test_changed_frames_are_a_frame_or_a_frame_error(data: bytes) -> None:
 
 @given(frames, st.binary(min_size=1, max_size=10))
 def test_bytes_behind_the_array_are_refused(frame: Frame, more: bytes) -> None:
+    """docs/protocol, SWIM-2."""
     data = encode_frame(frame) + more
     assume(len(data) <= DATAGRAM_BYTES_MAX)
     with pytest.raises(FrameError, match="msgpack"):
@@ -80,6 +81,7 @@ def test_bytes_behind_the_array_are_refused(frame: Frame, more: bytes) -> None:
 
 @given(frames, st.lists(st.none() | st.integers(0, 9) | st.binary(max_size=9), max_size=3))
 def test_elements_behind_the_known_ones_are_ignored(frame: Frame, more: list[object]) -> None:
+    """docs/protocol, SWIM-2."""
     data = encode_frame(frame)
     parts = packing.unpack(data[1:])
     assert isinstance(parts, list)

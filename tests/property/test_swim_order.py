@@ -29,12 +29,14 @@ _BELIEFS = st.builds(Belief, st.integers(0, 3), st.sampled_from(MemberState), _R
 
 @given(st.lists(_BELIEFS, min_size=1, max_size=4))
 def test_order_of_words_does_not_matter(some: list[Belief]) -> None:
+    """docs/protocol, SWIM-20."""
     found = {reduce(joined, order) for order in permutations(some)}
     assert len(found) == 1
 
 
 @given(_BELIEFS, _BELIEFS)
 def test_belief_never_goes_back(mine: Belief, theirs: Belief) -> None:
+    """docs/protocol, SWIM-20."""
     after = joined(mine, theirs)
     assert joined(after, mine) == joined(after, theirs) == after
     assert (after.generation, after.state) >= (mine.generation, mine.state)

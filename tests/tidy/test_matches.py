@@ -17,6 +17,7 @@ from tests.tidy.sources import PRODUCT, Source, in_each
 OPEN = {
     ("distkv/client/questions.py", "wanted"): "a program hands in anything; it is told what is no operation",
     ("distkv/core/peers.py", "(asked.ask.what, what.answer)"): "a peer may answer what was not asked, which is noted",
+    ("distkv/sim/activity/cost.py", "what"): "an observer is told of all that happens; it measures some of that",
     ("distkv/spark/source/pushdown.py", "each"): "Spark may offer filters of any class; those not known do not narrow",
 }
 """What is matched there may be of a type that nobody thought of, and this is what is done then."""

@@ -18,20 +18,24 @@ RECORD = NodeRecord("lamp", 7, b"12345678", ("192.0.2.1:27586",))
 
 @pytest.mark.parametrize("now_ms", [NOW_MS, 101 * MINUTE_MS - 1, 101 * MINUTE_MS, 102 * MINUTE_MS - 1])
 def test_token_is_good_for_this_minute_and_the_next(now_ms: int) -> None:
+    """docs/protocol, SWIM-7."""
     assert HERE.is_token(now_ms, ADDRESS, "lamp", TOKEN)
 
 
 @pytest.mark.parametrize("now_ms", [102 * MINUTE_MS, 99 * MINUTE_MS])
 def test_token_of_another_minute_is_not_good(now_ms: int) -> None:
+    """docs/protocol, SWIM-7."""
     assert not HERE.is_token(now_ms, ADDRESS, "lamp", TOKEN)
 
 
 @pytest.mark.parametrize("address", [("192.0.2.2", 27586), ("192.0.2.1", 27587)])
 def test_token_is_not_good_elsewhere(address: Address) -> None:
+    """docs/protocol, SWIM-7."""
     assert not HERE.is_token(NOW_MS, address, "lamp", TOKEN)
 
 
 def test_token_is_not_good_for_another_name() -> None:
+    """docs/protocol, SWIM-7."""
     assert not HERE.is_token(NOW_MS, ADDRESS, "desk", TOKEN)
 
 

@@ -14,6 +14,7 @@ from tests.swim_net import check, fleet, is_whole, place, said, seen_as, told_de
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_nodes_that_know_one_find_all(is_sealed: bool) -> None:
+    """docs/protocol, SWIM-1."""
     net = fleet(12, is_sealed=is_sealed)
     check(net)
     assert all(said(node, Joined) for node in net.running())
@@ -21,6 +22,7 @@ def test_nodes_that_know_one_find_all(is_sealed: bool) -> None:
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_dead_node_is_known_everywhere(is_sealed: bool) -> None:
+    """docs/protocol, SWIM-16, SWIM-22."""
     net = fleet(12, is_sealed=is_sealed)
     net.kill("n3")
     assert net.run_until(lambda: is_whole(net), 8_000) is not None
@@ -59,6 +61,7 @@ def test_two_of_two_notice() -> None:
 
 @pytest.mark.parametrize("frozen_ms", [1_000, 3_000, 10_000, 30_000])
 def test_frozen_node_tells_no_other_dead(frozen_ms: int) -> None:
+    """docs/protocol, SWIM-33."""
     net = fleet(12)
     net.freeze("n5")
     net.run(frozen_ms)
@@ -83,6 +86,7 @@ def test_half_the_fleet_frozen_tells_nobody_of_the_others_dead() -> None:
 
 
 def test_cut_fleet_is_whole_soon_after_the_heal() -> None:
+    """docs/protocol, SWIM-39."""
     net = fleet(12)
     left = {place(number) for number in range(6)}
     net.passes = lambda origin, to: (origin in left) is (to in left)
@@ -94,6 +98,7 @@ def test_cut_fleet_is_whole_soon_after_the_heal() -> None:
 
 
 def test_node_that_was_alone_for_two_days_finds_back() -> None:
+    """docs/protocol, SWIM-38, SWIM-39."""
     net = fleet(3, interval_ms=30_000)
     alone = place(2)
     net.passes = lambda origin, to: alone not in (origin, to)
@@ -115,6 +120,7 @@ def test_halves_that_formed_separately_become_one() -> None:
 
 
 def test_one_way_that_is_cut_makes_nobody_dead() -> None:
+    """docs/protocol, SWIM-22."""
     net = fleet(6)
     one, other = place(1), place(2)
     net.passes = lambda origin, to: (origin, to) != (one, other)
@@ -124,6 +130,7 @@ def test_one_way_that_is_cut_makes_nobody_dead() -> None:
 
 
 def test_restarted_node_is_alive_with_a_lower_generation() -> None:
+    """docs/protocol, SWIM-31."""
     net = fleet(5)
     before = net.nodes["n2"].machine.own.generation
     net.kill("n2")
@@ -136,6 +143,7 @@ def test_restarted_node_is_alive_with_a_lower_generation() -> None:
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_node_that_restarts_at_once_is_alive(is_sealed: bool) -> None:
+    """docs/protocol, SWIM-14."""
     net = fleet(5, is_sealed=is_sealed)
     net.kill("n2")
     again = net.add("n2", place(2), [place(0)])
@@ -158,6 +166,7 @@ def test_node_that_moves_is_alive_at_its_new_place() -> None:
 
 
 def test_leaving_node_has_left_everywhere() -> None:
+    """docs/protocol, SWIM-16."""
     net = fleet(12)
     net.hand(net.nodes["n3"], LeaveGroup())
 
@@ -183,6 +192,7 @@ def test_node_comes_back_after_it_left() -> None:
 
 
 def test_second_node_of_a_name_is_refused_with_the_holders_place() -> None:
+    """docs/protocol, SWIM-13."""
     net = fleet(4)
     second = net.add("n1", place(9), [place(0)], label="second")
     net.run(5_000)
@@ -196,6 +206,7 @@ def test_second_node_of_a_name_is_refused_with_the_holders_place() -> None:
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_of_two_of_one_name_that_meet_the_later_one_ends(is_sealed: bool) -> None:
+    """docs/protocol, SWIM-15."""
     net = fleet(4, is_sealed=is_sealed)
     for number in (4, 5):
         net.add(f"n{number}", place(number), [place(4)])
@@ -215,6 +226,7 @@ def test_of_two_of_one_name_that_meet_the_later_one_ends(is_sealed: bool) -> Non
 
 
 def test_node_that_is_heard_on_links_only_is_not_dead() -> None:
+    """docs/protocol, SWIM-34."""
     net = fleet(6)
     blocked = place(3)
     net.passes = lambda origin, to: blocked not in (origin, to)
@@ -230,6 +242,7 @@ def test_node_that_is_heard_on_links_only_is_not_dead() -> None:
 
 
 def test_node_whose_name_is_known_only_by_links_is_not_told_of_to_others() -> None:
+    """docs/protocol, SWIM-34."""
     net = fleet(6)
     net.kill("n3")
     for _ in range(30):
@@ -239,6 +252,7 @@ def test_node_whose_name_is_known_only_by_links_is_not_told_of_to_others() -> No
 
 
 def test_other_group_is_refused() -> None:
+    """docs/protocol, SWIM-11."""
     net = fleet(3)
     stranger = net.add("n9", place(9), [place(0)], group="others")
     net.run(3_000)
@@ -249,6 +263,7 @@ def test_other_group_is_refused() -> None:
 
 @pytest.mark.parametrize("number", [12, 24])
 def test_message_is_heard_once_by_all(number: int) -> None:
+    """docs/protocol, SWIM-41, SWIM-42."""
     net = fleet(number)
     net.hand(net.nodes["n1"], SayMessage(7, b"lamp on"))
     others = [node for node in net.running() if node.label != "n1"]
@@ -259,6 +274,7 @@ def test_message_is_heard_once_by_all(number: int) -> None:
 
 
 def test_missed_message_is_noticed() -> None:
+    """docs/protocol, SWIM-41."""
     net = fleet(3)
     deaf = place(2)
     net.hand(net.nodes["n1"], SayMessage(7, b"first"))
@@ -273,6 +289,7 @@ def test_missed_message_is_noticed() -> None:
 
 
 def test_no_datagram_goes_where_no_member_is() -> None:
+    """docs/protocol, SWIM-23."""
     net = fleet(12, loss=0.05)
     net.kill("n3")
     places = {place(number) for number in range(12)}

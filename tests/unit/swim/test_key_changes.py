@@ -98,6 +98,7 @@ def test_older_word_about_a_key_changes_nothing() -> None:
 
 
 def test_key_is_told_by_nobody_before_it_was_written() -> None:
+    """docs/protocol, SWIM-47."""
     here = _node(ONE)
     _say(here, INSTALL, TWO)
     assert here.told_to(Keyring((ONE,)).ids) == ()
@@ -137,6 +138,7 @@ def test_keys_in_the_configuration_are_not_changed() -> None:
 
 
 def test_key_is_not_removed_while_a_node_lacks_the_one_that_seals() -> None:
+    """docs/protocol, SWIM-47."""
     node = _node(TWO, ONE)
     told = _say(node, REMOVE, ONE, desk=(ONE,), lamp=(TWO, ONE), door=())
     assert "is not yet on desk, door:" in str(told)

@@ -77,6 +77,7 @@ class _House:
 
 
 def test_keys_rotate_and_nobody_is_suspected() -> None:
+    """docs/protocol, SWIM-47."""
     house = _House(5, ONE)
     for action, key, keys in ((INSTALL, TWO, (ONE, TWO)), (USE, TWO, (TWO, ONE)), (REMOVE, ONE, (TWO,))):
         assert house.say("n1", action, key) is None
@@ -117,6 +118,7 @@ def test_node_that_was_away_during_remove_stays_out() -> None:
 
 
 def test_key_is_not_removed_while_a_node_cannot_write_the_new_one() -> None:
+    """docs/protocol, SWIM-47."""
     house = _House(4, ONE)
     house.broken = {"n2"}
     for action in (INSTALL, USE):
@@ -171,6 +173,7 @@ def test_without_a_secret_no_key_is_changed() -> None:
 
 
 def test_what_may_be_old_changes_no_key() -> None:
+    """docs/protocol, SWIM-48."""
     house = _House(2, ONE, TWO)
     there, here = house.net.nodes["n1"], house.net.nodes["n0"]
     own = there.machine.own

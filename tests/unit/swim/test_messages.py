@@ -65,12 +65,14 @@ def _leaving(node: UserMessages, peers: list[str]) -> dict[str, list[UserMessage
 
 
 def test_message_goes_to_each_of_few() -> None:
+    """docs/protocol, SWIM-42."""
     node = _node()
     node.say(3, b"body")
     assert _leaving(node, FEW) == {peer: [UserMessage("lamp", START, 1, 3, b"body")] for peer in FEW}
 
 
 def test_message_goes_to_some_of_many_and_rides() -> None:
+    """docs/protocol, SWIM-42."""
     node = _node()
     node.say(3, b"body")
     found = _leaving(node, MANY)
@@ -100,6 +102,7 @@ def test_message_of_another_is_not_passed_on_among_few() -> None:
 
 
 def test_message_of_another_is_passed_on_among_many() -> None:
+    """docs/protocol, SWIM-42."""
     node = _node()
     _hears(node, 1)
     found = _leaving(node, MANY)
@@ -132,6 +135,7 @@ def test_own_message_that_comes_back_is_not_new() -> None:
 
 
 def test_message_is_new_once() -> None:
+    """docs/protocol, SWIM-41."""
     assert _hears(_node(), 1, 1, 2, 1, 2) == [True, False, True, False, False]
 
 
@@ -154,6 +158,7 @@ def test_few_origins_are_remembered() -> None:
 
 
 def test_hole_is_told_once_after_a_while() -> None:
+    """docs/protocol, SWIM-41."""
     node = _node()
     _hears(node, 1, 3)
     assert node.missed_at_ms == HOLE_MS
@@ -194,6 +199,7 @@ def test_message_that_was_told_missing_is_heard_when_it_comes() -> None:
 
 
 def test_places_are_for_all_copies() -> None:
+    """docs/protocol, SWIM-43."""
     node = _node(rate=10 * 4 * MESSAGE_BYTES_MAX)
     assert [node.places(0, peers) for peers in (0, 1, 4, 10, DIRECT_MAX)] == [PLACES_MAX, 40, 10, 4, 2]
 
@@ -220,6 +226,7 @@ def test_own_message_leaves_without_allowance() -> None:
 
 
 def test_without_allowance_nothing_is_passed_on_at_once() -> None:
+    """docs/protocol, SWIM-43."""
     node = _node(rate=1)
     _hears(node, 1)
     assert _leaving(node, MANY) == {}

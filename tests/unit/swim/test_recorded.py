@@ -37,6 +37,7 @@ def _with_a_past() -> tuple[SwimNet, list[Sent]]:
 
 
 def test_recorded_datagrams_change_nothing() -> None:
+    """docs/protocol, SWIM-46."""
     net, sent = _with_a_past()
     before = [[(one.node, one.generation, one.state) for one in node.machine.members()] for node in net.running()]
     strays = list[Address]()
@@ -56,6 +57,7 @@ def test_recorded_datagrams_change_nothing() -> None:
 
 
 def test_node_with_another_secret_is_in_nobodys_list_and_hears_nothing() -> None:
+    """docs/protocol, SWIM-44."""
     net = fleet(3, keyring=RING)
     other = SwimNet(2, keyring=Keyring((b"x" * 32,)))
     stranger = other.add("n9", place(9), [place(0)])
@@ -74,6 +76,7 @@ def test_node_with_another_secret_is_in_nobodys_list_and_hears_nothing() -> None
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_no_two_datagrams_are_equal(number: int) -> None:
+    """docs/protocol, SWIM-3, SWIM-45."""
     sent = list[bytes]()
     net = fleet(3, seed=number, keyring=RING)
     net.sent = lambda _, __, data: sent.append(data)

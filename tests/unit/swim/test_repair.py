@@ -10,6 +10,7 @@ from tests.swim_net import check, fleet, is_whole, place
 
 
 def test_node_that_missed_a_death_notices() -> None:
+    """docs/protocol, SWIM-36."""
     net = fleet(6)
     deaf = place(5)
     net.kill("n2")
@@ -22,6 +23,7 @@ def test_node_that_missed_a_death_notices() -> None:
 
 
 def test_node_that_missed_many_joins_reads_the_pages() -> None:
+    """docs/protocol, SWIM-36."""
     net = fleet(4)
     deaf = place(3)
     net.passes = lambda origin, to: deaf not in (origin, to)
@@ -36,6 +38,7 @@ def test_node_that_missed_many_joins_reads_the_pages() -> None:
 
 
 def test_what_one_node_alone_knows_comes_to_all() -> None:
+    """docs/protocol, SWIM-36."""
     net = fleet(6)
     new, sponsor = place(6), place(1)
     is_mute = True

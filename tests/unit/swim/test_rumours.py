@@ -14,10 +14,12 @@ def _rumour(name: str, generation: int = 1) -> Rumour:
 
 
 def test_tellings_follow_the_digits() -> None:
+    """docs/protocol, SWIM-35."""
     assert [tellings(size) for size in (1, 9, 10, 99, 100, 1000)] == [4, 4, 8, 8, 12, 16]
 
 
 def test_rumour_is_told_so_often_and_no_more() -> None:
+    """docs/protocol, SWIM-35."""
     queue = RumourQueue()
     queue.add(_rumour("lamp"))
     told = [queue.take(1000, 12) for _ in range(20)]
@@ -26,6 +28,7 @@ def test_rumour_is_told_so_often_and_no_more() -> None:
 
 
 def test_those_told_least_come_first() -> None:
+    """docs/protocol, SWIM-35."""
     queue = RumourQueue()
     queue.add(_rumour("lamp"))
     assert queue.take(1000, 12) == [_rumour("lamp")]

@@ -48,6 +48,7 @@ def test_nothing_that_is_said_can_be_read() -> None:
 
 
 def test_no_two_datagrams_are_equal() -> None:
+    """docs/protocol, SWIM-45."""
     seal = _seal(LAMP)
     assert len({seal.close(FRAME, DESK) for _ in range(100)}) == 100
 
@@ -67,6 +68,7 @@ def test_copies_of_a_process_draw_other_nonces() -> None:
 
 
 def test_datagram_opens_once() -> None:
+    """docs/protocol, SWIM-45."""
     seal, data = _seal(DESK), _seal(LAMP).close(FRAME, DESK)
     assert (_opens(seal.open(data)), seal.open(data)) == (True, "replay")
 
@@ -78,10 +80,12 @@ def test_datagrams_open_in_another_order() -> None:
 
 
 def test_datagram_for_a_former_start_does_not_open() -> None:
+    """docs/protocol, SWIM-45."""
     assert _seal(DOOR).open(_seal(LAMP).close(FRAME, DESK)) == "seal"
 
 
 def test_datagram_of_another_group_does_not_open() -> None:
+    """docs/protocol, SWIM-45."""
     assert _seal(DESK, group="garden").open(_seal(LAMP).close(FRAME, DESK)) == "seal"
 
 
@@ -117,6 +121,7 @@ def test_datagram_with_one_other_bit_does_not_open(place: int) -> None:
     ids=["empty", "one byte", "no box", "too long", "noise", "plain", "unknown"],
 )
 def test_what_is_no_sealed_datagram_is_told_apart(data: bytes, reason: str) -> None:
+    """docs/protocol, SWIM-44."""
     assert _seal(DESK).open(data) == reason
 
 
@@ -153,6 +158,7 @@ def test_key_change_lets_no_replay_pass() -> None:
 
 
 def test_older_start_of_a_member_is_refused() -> None:
+    """docs/protocol, SWIM-46."""
     lamp, desk = _seal(LAMP), _seal(DESK)
     desk.vouch(LAMP)
     desk.refuse(LAMP)
@@ -161,6 +167,7 @@ def test_older_start_of_a_member_is_refused() -> None:
 
 
 def test_nobody_vouches_for_an_older_start() -> None:
+    """docs/protocol, SWIM-46."""
     desk = _seal(DESK)
     desk.refuse(LAMP)
     desk.vouch(LAMP)
@@ -207,6 +214,7 @@ def test_without_a_secret_a_frame_is_what_it_was() -> None:
 
 
 def test_sealed_datagram_is_dropped_where_there_is_no_secret() -> None:
+    """docs/protocol, SWIM-44."""
     assert PlainSeal().open(_seal(LAMP).close(FRAME, None)) == "seal"
 
 

@@ -15,10 +15,12 @@ from distkv.swim.suspicion import Suspicions, suspected_ms
     [(2, 0, 3_000), (3, 0, 18_000), (3, 1, 3_000), (12, 3, 3_237), (12, 0, 19_425), (100, 3, 6_000), (1000, 3, 9_000)],
 )
 def test_time_follows_from_the_size_and_the_confirmations(size: int, confirmations: int, expected: int) -> None:
+    """docs/protocol, SWIM-28."""
     assert suspected_ms(500, size, confirmations) == expected
 
 
 def test_suspect_has_its_time_from_the_first_word_on() -> None:
+    """docs/protocol, SWIM-28."""
     some = Suspicions(500)
     some.begin("lamp", 7, "desk", 12, 1_000)
     for number, by in enumerate(("sofa", "vase", "rug"), 1):
@@ -45,6 +47,7 @@ def test_more_confirmations_than_needed_change_nothing() -> None:
 
 
 def test_pause_lengthens_all() -> None:
+    """docs/protocol, SWIM-33."""
     some = Suspicions(500)
     some.begin("lamp", 7, "desk", 2, 0)
     some.lengthen(10_000)

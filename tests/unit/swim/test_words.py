@@ -76,6 +76,7 @@ def _pings(sent: list[tuple[Address, Frame]], name: str, ttl: int = 0) -> list[t
 
 
 def test_stranger_gets_a_token_and_joins_with_it() -> None:
+    """docs/protocol, SWIM-5, SWIM-6, SWIM-7."""
     machine = spoken()
     ((address, nak),) = machine.hear(1, JoinRequest(DESK, b"", b"", "fleet"))
     assert address == place(1)
@@ -88,6 +89,7 @@ def test_stranger_gets_a_token_and_joins_with_it() -> None:
 
 
 def test_token_of_another_place_is_worth_nothing() -> None:
+    """docs/protocol, SWIM-7."""
     machine = spoken()
     ((_, nak),) = machine.hear(1, JoinRequest(DESK, b"", b"", "fleet"))
     assert isinstance(nak, JoinNak)
@@ -96,6 +98,7 @@ def test_token_of_another_place_is_worth_nothing() -> None:
 
 
 def test_answer_to_a_stranger_is_not_longer_than_its_question() -> None:
+    """docs/protocol, SWIM-8."""
     machine = _lamp()
     questions: list[Frame] = [
         JoinRequest(SOFA, b"", b"", "fleet"),
@@ -110,11 +113,13 @@ def test_answer_to_a_stranger_is_not_longer_than_its_question() -> None:
 
 
 def test_join_is_answered_where_it_came_from_whatever_the_record_says() -> None:
+    """docs/protocol, SWIM-23."""
     machine = spoken()
     assert {to for to, _ in machine.hear(9, JoinRequest(DESK, b"", b"", "fleet"))} == {place(9)}
 
 
 def test_twenty_join_requests_a_second_are_looked_at() -> None:
+    """docs/protocol, SWIM-8."""
     machine = spoken()
     answers = [machine.hear(1, JoinRequest(DESK, b"", b"", "fleet")) for _ in range(50)]
     assert sum(map(bool, answers)) == 20
@@ -125,12 +130,14 @@ def test_twenty_join_requests_a_second_are_looked_at() -> None:
 
 @pytest.mark.parametrize(("admission", "answers"), [("ignore", 0), ("closed", 1)])
 def test_nobody_joins_where_nobody_may(admission: str, answers: int) -> None:
+    """docs/protocol, SWIM-5."""
     machine = spoken(settings=SwimSettings("fleet", admission=admission))
     assert len(_join(machine, DESK, 1)) == answers
     assert machine.sees("desk") is None
 
 
 def test_leaving_node_lets_nobody_in() -> None:
+    """docs/protocol, SWIM-18."""
     machine = _lamp()
     machine.step(LeaveGroup())
     assert machine.hear(2, JoinRequest(SOFA, b"", b"", "fleet")) == []
@@ -142,12 +149,14 @@ def test_own_request_that_comes_back_is_not_answered() -> None:
 
 
 def test_request_of_a_live_member_from_elsewhere_is_answered_at_its_own_place() -> None:
+    """docs/protocol, SWIM-14."""
     machine = _lamp()
     answers = _join(machine, DESK, 9)
     assert {to for to, one in answers if isinstance(one, JoinAck)} == {place(1)}
 
 
 def test_name_does_not_move_while_its_holder_lives() -> None:
+    """docs/protocol, SWIM-13."""
     machine = _lamp()
     other = attrs.evolve(record_of("desk", 9, DESK.generation + 5), start=b"12345678")
     answers = _join(machine, other, 9)
@@ -159,6 +168,7 @@ def test_name_does_not_move_while_its_holder_lives() -> None:
 
 
 def test_name_moves_when_its_holder_is_silent() -> None:
+    """docs/protocol, SWIM-13."""
     machine = _lamp()
     other = attrs.evolve(record_of("desk", 9, DESK.generation + 5), start=b"12345678")
     _join(machine, other, 9)
@@ -168,6 +178,7 @@ def test_name_moves_when_its_holder_is_silent() -> None:
 
 
 def test_older_start_of_a_name_is_not_let_in_again() -> None:
+    """docs/protocol, SWIM-14."""
     machine = _lamp()
     newer = attrs.evolve(DESK, generation=DESK.generation + 5, start=b"12345678")
     _join(machine, newer, 1)
@@ -177,12 +188,14 @@ def test_older_start_of_a_name_is_not_let_in_again() -> None:
 
 
 def test_acknowledgement_that_was_not_asked_for_is_believed_by_nobody() -> None:
+    """docs/protocol, SWIM-9."""
     machine = spoken()
     machine.hear(1, JoinAck(DESK))
     assert machine.sees("desk") is None
 
 
 def test_joiner_shows_its_token() -> None:
+    """docs/protocol, SWIM-6."""
     machine = spoken(seeds=[place(1)])
     machine.wait(1)
     answers = machine.hear(1, JoinNak(DOMAIN, JoinCode.TOKEN_EXPECTED, b"token"))
@@ -193,12 +206,14 @@ def test_joiner_shows_its_token() -> None:
 
 
 def test_token_from_where_nobody_was_asked_is_not_used() -> None:
+    """docs/protocol, SWIM-9."""
     machine = spoken(seeds=[place(1)])
     machine.wait(1)
     assert machine.hear(2, JoinNak(DOMAIN, JoinCode.TOKEN_EXPECTED, b"token")) == []
 
 
 def test_joiner_asks_all_places_again_and_again() -> None:
+    """docs/protocol, SWIM-10."""
     machine = spoken(seeds=[place(1), place(2)])
     asked = [to for to, _ in machine.wait(60_000)]
     assert {*asked} == {place(1), place(2)}
@@ -209,6 +224,7 @@ def test_joiner_asks_all_places_again_and_again() -> None:
 
 
 def test_stranger_is_answered_with_nothing_and_believed_nothing() -> None:
+    """docs/protocol, SWIM-27."""
     machine = _lamp()
     answers = machine.hear(2, PingFrame(SOFA.id, LAMP.id, 7, 0, Payload((Rumour(DEAD, DESK.id),))))
     assert answers == [(place(2), PongFrame(SOFA.id, machine.machine.own.id, 7))]
@@ -232,6 +248,7 @@ def test_what_links_say_of_this_node_itself_means_nothing() -> None:
 
 
 def test_more_members_than_there_is_room_for_are_not_believed() -> None:
+    """docs/protocol, SWIM-12."""
     machine = _lamp()
     for number in range(MEMBERS_MAX + 10):
         _gossip(machine, _alive(record_of(f"n{number}", 100)))
@@ -239,6 +256,7 @@ def test_more_members_than_there_is_room_for_are_not_believed() -> None:
 
 
 def test_ping_is_answered_where_it_came_from() -> None:
+    """docs/protocol, SWIM-23, SWIM-25."""
     machine = _lamp()
     answers = machine.hear(9, PingFrame(DESK.id, machine.machine.own.id, 7, 3))
     assert answers[0][0] == place(9)
@@ -247,12 +265,14 @@ def test_ping_is_answered_where_it_came_from() -> None:
 
 
 def test_relayed_ping_is_answered_by_the_relay_and_at_the_askers_own_place() -> None:
+    """docs/protocol, SWIM-23."""
     machine = _lamp((SOFA, 2))
     answers = machine.hear(2, PingFrame(DESK.id, machine.machine.own.id, 7, 0))
     assert [to for to, one in answers if isinstance(one, PongFrame)] == [place(2), place(1)]
 
 
 def test_forgotten_node_joins_again() -> None:
+    """docs/protocol, SWIM-40."""
     machine = _lamp()
     sent = machine.wait(600)
     ((_, ping),) = _pings(sent, "desk")
@@ -265,6 +285,7 @@ def test_forgotten_node_joins_again() -> None:
 
 @pytest.mark.parametrize("state", [SUSPECT, DEAD, LEFT])
 def test_word_about_this_node_is_refuted_with_a_higher_generation(state: MemberState) -> None:
+    """docs/protocol, SWIM-30."""
     machine = _lamp()
     before = machine.machine.own.generation
     answers = _gossip(machine, Rumour(state, NodeId("lamp", before), "desk"))
@@ -277,12 +298,14 @@ def test_word_about_this_node_is_refuted_with_a_higher_generation(state: MemberS
 
 
 def test_word_of_a_higher_generation_is_outdone() -> None:
+    """docs/protocol, SWIM-30."""
     machine = _lamp()
     _gossip(machine, Rumour(DEAD, NodeId("lamp", 1 << 40)))
     assert machine.machine.own.generation == (1 << 40) + 1
 
 
 def test_old_word_about_this_node_is_answered_and_changes_nothing() -> None:
+    """docs/protocol, SWIM-31."""
     machine = _lamp()
     own = machine.machine.own
     answers = _gossip(machine, Rumour(DEAD, NodeId("lamp", own.generation - 1)))
@@ -299,6 +322,7 @@ def test_highest_generation_is_not_passed() -> None:
 
 
 def test_leaving_node_does_not_speak_up() -> None:
+    """docs/protocol, SWIM-18."""
     machine = _lamp()
     machine.step(LeaveGroup())
     own = machine.machine.own
@@ -307,6 +331,7 @@ def test_leaving_node_does_not_speak_up() -> None:
 
 
 def test_namesake_is_probed_and_not_refuted() -> None:
+    """docs/protocol, SWIM-15."""
     machine = _lamp()
     own = machine.machine.own
     other = attrs.evolve(record_of("lamp", 9, own.generation + 5), start=b"12345678")
@@ -320,6 +345,7 @@ def test_namesake_is_probed_and_not_refuted() -> None:
 
 
 def test_namesake_that_is_silent_is_refuted() -> None:
+    """docs/protocol, SWIM-15."""
     machine = _lamp()
     other = attrs.evolve(record_of("lamp", 9, LAMP.generation + 5), start=b"12345678")
     _gossip(machine, _alive(other))
@@ -338,6 +364,7 @@ def test_former_life_at_the_same_place_is_refuted_at_once() -> None:
 
 
 def test_old_word_is_answered_with_the_newer() -> None:
+    """docs/protocol, SWIM-31."""
     machine = _lamp()
     newer = attrs.evolve(SOFA, generation=SOFA.generation + 5)
     _gossip(machine, _alive(newer))
@@ -348,6 +375,7 @@ def test_old_word_is_answered_with_the_newer() -> None:
 
 
 def test_dead_node_that_speaks_is_told_so() -> None:
+    """docs/protocol, SWIM-31."""
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(DEAD, SOFA.id))
     _hear_all(machine)
@@ -358,6 +386,7 @@ def test_dead_node_that_speaks_is_told_so() -> None:
 
 
 def test_suspect_is_told_so_with_the_ping() -> None:
+    """docs/protocol, SWIM-29."""
     machine = _lamp((SOFA, 2))
     answers = _gossip(machine, Rumour(SUSPECT, SOFA.id, "desk"))
     ((to, ping),) = _pings(answers, "sofa")
@@ -366,6 +395,7 @@ def test_suspect_is_told_so_with_the_ping() -> None:
 
 
 def test_suspicion_ripens() -> None:
+    """docs/protocol, SWIM-28."""
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(SUSPECT, SOFA.id, "desk"))
     assert machine.sees("sofa") is SUSPECT
@@ -384,6 +414,7 @@ def test_suspicion_that_was_refuted_does_not_ripen() -> None:
 
 
 def test_page_that_has_a_live_node_dead_makes_it_a_suspect() -> None:
+    """docs/protocol, SWIM-37."""
     machine = _lamp((SOFA, 2))
     sample = (Rumour(DEAD, SOFA.id, record=SOFA),)
     machine.hear(1, PongFrame(machine.machine.own.id, DESK.id, 7, 0, Payload((), 5, 0, sample)))
@@ -397,6 +428,7 @@ def test_unknown_node_of_which_nobody_says_more_is_left_out() -> None:
 
 
 def test_leave_is_of_one_generation() -> None:
+    """docs/protocol, SWIM-17."""
     machine = _lamp((SOFA, 2))
     newer = attrs.evolve(SOFA, generation=SOFA.generation + 1)
     _gossip(machine, _alive(newer))
@@ -407,6 +439,7 @@ def test_leave_is_of_one_generation() -> None:
 
 
 def test_leave_of_a_start_that_is_over_changes_nothing() -> None:
+    """docs/protocol, SWIM-17."""
     machine = _lamp((SOFA, 2))
     machine.hear(2, Leave(attrs.evolve(SOFA, generation=SOFA.generation + 9, start=b"12345678")))
     assert machine.sees("sofa") is ALIVE
@@ -416,6 +449,7 @@ def test_leave_of_a_start_that_is_over_changes_nothing() -> None:
 
 
 def test_relay_subtracts_and_passes_the_answer_back() -> None:
+    """docs/protocol, SWIM-4, SWIM-24, SWIM-25, SWIM-26."""
     machine = _lamp((SOFA, 2))
     sent = machine.hear(1, PingFrame(DESK.id, SOFA.id, 7, 1))
     assert sent == [(place(2), PingFrame(DESK.id, SOFA.id, 7, 0))]
@@ -425,17 +459,20 @@ def test_relay_subtracts_and_passes_the_answer_back() -> None:
 
 
 def test_ping_is_passed_on_once() -> None:
+    """docs/protocol, SWIM-26."""
     machine = _lamp((SOFA, 2))
     machine.hear(1, PingFrame(DESK.id, SOFA.id, 7, 1))
     assert machine.hear(1, PingFrame(DESK.id, SOFA.id, 7, 1)) == []
 
 
 def test_relay_passes_nothing_without_ttl() -> None:
+    """docs/protocol, SWIM-24."""
     machine = _lamp((SOFA, 2))
     assert machine.hear(1, PingFrame(DESK.id, SOFA.id, 7, 0)) == []
 
 
 def test_relay_that_does_not_know_the_target_passes_it_while_the_ttl_lasts() -> None:
+    """docs/protocol, SWIM-24."""
     machine = _lamp((SOFA, 2))
     assert machine.hear(1, PingFrame(DESK.id, NodeId("vase", 1), 7, 1)) == []
     assert machine.hear(1, PingFrame(DESK.id, NodeId("vase", 1), 8, 200)) == [
@@ -444,18 +481,21 @@ def test_relay_that_does_not_know_the_target_passes_it_while_the_ttl_lasts() -> 
 
 
 def test_relay_serves_no_stranger() -> None:
+    """docs/protocol, SWIM-26."""
     machine = _lamp((SOFA, 2))
     vase = record_of("vase", 3)
     assert machine.hear(3, PingFrame(vase.id, SOFA.id, 7, 1)) == []
 
 
 def test_relay_that_hears_nothing_says_so() -> None:
+    """docs/protocol, SWIM-26."""
     machine = _lamp((SOFA, 2))
     machine.hear(1, PingFrame(DESK.id, SOFA.id, 7, 1))
     assert (place(1), Nack(DESK.id, SOFA.id, 7)) in machine.wait(200)
 
 
 def test_silent_node_is_asked_by_others_before_it_is_suspected() -> None:
+    """docs/protocol, SWIM-22."""
     machine = _lamp((SOFA, 2), (record_of("vase", 3), 3))
     sent = machine.wait(4_000)
     relayed = _pings(sent, "sofa", ttl=1)
@@ -468,6 +508,7 @@ def test_silent_node_is_asked_by_others_before_it_is_suspected() -> None:
 
 
 def test_node_that_hears_nobody_becomes_slower() -> None:
+    """docs/protocol, SWIM-32."""
     machine = _lamp((SOFA, 2))
     machine.wait(3_000)
     assert machine.machine.statistics()["health"] != 0
@@ -475,6 +516,7 @@ def test_node_that_hears_nobody_becomes_slower() -> None:
 
 @pytest.mark.parametrize(("nacks", "worse"), [(0, 1), (1, 1), (2, 0), (3, 0)])
 def test_nacks_of_most_relays_tell_that_this_node_hears_well(nacks: int, worse: int) -> None:
+    """docs/protocol, SWIM-32."""
     others = [(record_of(f"n{number}", number), number) for number in range(2, 6)]
     machine = _lamp(*others)
     places = {place(number): number for number in range(6)}
@@ -499,6 +541,7 @@ def test_node_that_did_not_answer_is_probed_when_nothing_comes_on_its_link() -> 
 
 
 def test_pause_lengthens_suspicions_and_voids_probes() -> None:
+    """docs/protocol, SWIM-33."""
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(SUSPECT, SOFA.id, "desk"))
     machine.now_ms += 60_000
@@ -509,6 +552,7 @@ def test_pause_lengthens_suspicions_and_voids_probes() -> None:
 
 
 def test_drops_of_the_kernel_are_as_a_pause() -> None:
+    """docs/protocol, SWIM-33."""
     machine = _lamp((SOFA, 2))
     machine.wait(350)
     before = machine.machine.statistics()["health"]
@@ -520,6 +564,7 @@ def test_drops_of_the_kernel_are_as_a_pause() -> None:
 
 
 def test_node_that_is_heard_on_a_link_is_not_suspected() -> None:
+    """docs/protocol, SWIM-34."""
     machine = _lamp()
     for _ in range(10):
         machine.step(Noticed("desk", True))
@@ -532,6 +577,7 @@ def test_node_that_is_heard_on_a_link_is_not_suspected() -> None:
 
 
 def test_what_links_say_is_told_to_nobody() -> None:
+    """docs/protocol, SWIM-34."""
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(SUSPECT, SOFA.id, "desk"))
     machine.step(Noticed("sofa", True))
@@ -541,6 +587,7 @@ def test_what_links_say_is_told_to_nobody() -> None:
 
 
 def test_node_whose_link_broke_is_probed_next() -> None:
+    """docs/protocol, SWIM-34."""
     machine = _lamp(*[(record_of(f"n{number}", number), number) for number in range(2, 12)])
     machine.step(Noticed("n7", False))
     sent = machine.wait(600)
@@ -551,6 +598,7 @@ def test_node_whose_link_broke_is_probed_next() -> None:
 
 
 def test_dead_node_is_asked_again_and_again() -> None:
+    """docs/protocol, SWIM-39."""
     machine = _lamp((SOFA, 2))
     _gossip(machine, Rumour(DEAD, SOFA.id))
     sent = machine.wait(20_000)
@@ -558,6 +606,7 @@ def test_dead_node_is_asked_again_and_again() -> None:
 
 
 def test_node_that_left_is_not_asked() -> None:
+    """docs/protocol, SWIM-39."""
     machine = _lamp((SOFA, 2))
     machine.hear(2, Leave(SOFA))
     assert [one for to, one in machine.wait(20_000) if to == place(2)] == []

@@ -48,21 +48,25 @@ def test_idle_ping_is_short() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x09" * (DATAGRAM_BYTES_MAX + 1)])
 def test_wrong_size_is_told(data: bytes) -> None:
+    """docs/protocol, SWIM-3."""
     assert _reason(data) == "size"
 
 
 @pytest.mark.parametrize("kind", [0, 11, FrameType.SEALED, 16, 255])
 def test_unknown_type_is_told(kind: int) -> None:
+    """docs/protocol, SWIM-2."""
     assert _reason(_array(kind, 1)) == "type"
 
 
 @pytest.mark.parametrize("kind", [*range(1, 11)])
 @pytest.mark.parametrize("behind", [b"", b"\xc1", b"\xc0", b"\x80", b"\x90", b"\xdd\xff\xff\xff\xff", b"\x91" * 1200])
 def test_malformed_body_is_told(kind: int, behind: bytes) -> None:
+    """docs/protocol, SWIM-2."""
     assert _reason(bytes((kind,)) + behind) == "body"
 
 
 def test_byte_behind_the_array_is_told() -> None:
+    """docs/protocol, SWIM-2."""
     assert _reason(encode_frame(GossipFrame(RECORD.id, Payload())) + b"\xc0") == "body"
 
 
