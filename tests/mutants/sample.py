@@ -11,6 +11,7 @@ SAMPLE = (
     "logged-missing-end",
     "logged-torn-or-damaged",
     "simulated-loser-dropped",
+    "simulated-activity-alone-at-once",
     "simulated-tick-reused",
     "simulated-gaps-stay",
     "simulated-purge-outlived",
@@ -52,6 +53,8 @@ SAMPLE = (
     "shell-activity-key-twice",
     "shell-earlier-epoch-given",
     "shell-replay-window-off",
+    "shell-judged-by-the-dead",
     "shell-refutation-not-higher",
     "shell-time-before-what-came",
+    "shell-tree-acknowledged-late",
 )

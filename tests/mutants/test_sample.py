@@ -14,11 +14,13 @@ from tests.mutants.run import ROOT
 from tests.mutants.sample import SAMPLE
 from tests.offenders import assert_none
 
-MANY = 47
+MANY = 51
 TOPICS = re.compile(r"^ *# -- (.*)$", re.MULTILINE)
 NAMES = re.compile(r"^    (?:Mutant|_of|_shown|_met|broken)\(\n        \"([^\"]+)\"", re.MULTILINE)
 FILES = {"run": "run", "logged": "logged", "simulated": "simulated", "simulated_topics": "simulated"}
-OF_SHELL = ["account_rules", "activity_client_rules", "activity_rules", "commits", "data_rows", "grounds", "keeping"]
+FILES |= {"simulated_activity": "simulated"}
+OF_SHELL = ["account_rules", "activity_client_rules", "activity_rules", "activity_sim_rules", "commits", "data_rows"]
+OF_SHELL += ["grounds", "keeping"]
 OF_SHELL += ["swim_rules", "swim_seal_rules", "swim_shell_rules"]
 OF_SHELL += ["token_rules", "topic_client_rules", "topic_copy_rules", "topic_forget_rules", "topic_owner_rules"]
 OF_SHELL += ["topic_rules", "tree_rules"]
