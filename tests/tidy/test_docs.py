@@ -197,9 +197,10 @@ def test_every_sentence_of_the_protocol_has_a_label() -> None:
 
 def test_labels_that_are_cited_exist() -> None:
     labels = {f"{group}-{number}" for group, number in LABEL.findall(_text("protocol.rst"))}
-    cited = set(re.findall(r"\b[A-Z]{3,}-[0-9]+\b", _text("deviations.rst")))
-    assert cited
-    assert cited - labels - {"UTF-8", "CRC-32"} == set()
+    for page in ("deviations.rst", "swim.rst"):
+        cited = set(re.findall(r"\b[A-Z]{3,}-[0-9]+\b", _text(page)))
+        assert cited
+        assert cited - labels - {"UTF-8", "CRC-32"} == set()
 
 
 def transitions_table(transitions: Mapping[tuple[StrEnum, StrEnum], StrEnum], word: str) -> str:
