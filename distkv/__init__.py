@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from distkv.errors import DamagedError as Damaged
     from distkv.errors import DisabledError as Disabled
     from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
+    from distkv.errors import DuplicateNameError as DuplicateName
     from distkv.errors import ExistsError as Exists
     from distkv.errors import FencedError as Fenced
     from distkv.errors import ForbiddenError as Forbidden
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from distkv.model.fence import Fence
     from distkv.model.path import Path
     from distkv.model.ranges import Ranges
+    from distkv.transport.base import GroupMember
+    from distkv.transport.membership import GroupNews, MemberNews, Membership, MessageNews, MissedNews, open_group
     from distkv.wire.account_errors import NameTakenError as NameTaken
     from distkv.wire.account_errors import NoMajorityError as NoMajority
     from distkv.wire.account_errors import WrongSecretError as WrongSecret
@@ -104,12 +107,15 @@ __all__ = [
     "DeletedCount",
     "Disabled",
     "DistkvError",
+    "DuplicateName",
     "Entry",
     "Exists",
     "Fence",
     "Fenced",
     "Forbidden",
     "Get",
+    "GroupMember",
+    "GroupNews",
     "Held",
     "Internal",
     "Items",
@@ -117,8 +123,12 @@ __all__ = [
     "Located",
     "Loser",
     "Lost",
+    "MemberNews",
+    "Membership",
     "Message",
+    "MessageNews",
     "Missed",
+    "MissedNews",
     "NameTaken",
     "NoMajority",
     "NoQuorum",
@@ -159,6 +169,7 @@ __all__ = [
     "connect_activity",
     "open_activity",
     "open_client",
+    "open_group",
     "tick_text",
 ]
 
@@ -184,6 +195,10 @@ _HOMES = {
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},
+    "distkv.transport.base": {"GroupMember"},
+    "distkv.transport.membership": {
+        "GroupNews", "MemberNews", "Membership", "MessageNews", "MissedNews", "open_group",
+    },
     "distkv.wire.account_errors": {"NameTaken", "NoMajority", "WrongSecret"},
     "distkv.wire.token_errors": {
         "Held", "NoQuorum", "NotHeld", "SessionExpired", "TimedOut", "TokenLost", "Ungranted",

@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Final
 
 import attrs
@@ -26,16 +24,15 @@ from distkv.swim.inputs import SwimSettings
 from distkv.swim.keyring import Keyring
 from distkv.swim.machine import SwimMachine
 from distkv.swim.seal import KeyedSeal, PlainSeal, Seal
-from distkv.transport.datagrams import DatagramSocket, open_datagrams
+from distkv.transport.datagrams import DatagramSocket, open_datagrams, reachable_host
+from distkv.transport.group import new_generation
 from distkv.transport.key_file import read_keyring
 from distkv.transport.peers_file import PeersFile
 from distkv.transport.seeds import look_up
 from distkv.transport.swim import SwimTransport
-from distkv.wire.swim_records import ADDRESSES_MAX, GENERATION_MAX, START_BYTES, NodeRecord
+from distkv.wire.swim_records import ADDRESSES_MAX, START_BYTES, NodeRecord
 
 SECRET: Final = "cluster.secret"
-_REFUTATIONS: Final = 16
-"""Bits of a generation in which a start counts them."""
 
 log = logging.getLogger("distkv.daemon")
 
@@ -77,7 +74,7 @@ class GroupPlace:
             )
         own = NodeRecord(
             config.node,
-            min(max(int(time.time() * 1000) << _REFUTATIONS, known.generation + 1), GENERATION_MAX),
+            new_generation(known.generation),
             self.start,
             self.addresses,
             interval_ms=round(swim.interval_s * 1000),
@@ -138,10 +135,9 @@ async def _addresses(config: Config, socket: DatagramSocket) -> tuple[str, ...]:
 
 
 def _check_alone(hosts: Sequence[str]) -> None:
-    for host in hosts:
-        if not ip_address(host.partition("%")[0]).is_loopback:
-            raise SettingsError(
-                f"{host} can be reached from other hosts, and there is no secret: set {SECRET} to 32 random bytes as"
-                " base64 (such as openssl rand -base64 32 prints), or to file: and the path of a file that holds them"
-            )
-
+    host = reachable_host(hosts)
+    if host is not None:
+        raise SettingsError(
+            f"{host} can be reached from other hosts, and there is no secret: set {SECRET} to 32 random bytes as"
+            " base64 (such as openssl rand -base64 32 prints), or to file: and the path of a file that holds them"
+        )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
@@ -146,6 +147,11 @@ def open_datagrams(address: Address) -> DatagramSocket:
         made.close()
         raise
     return DatagramSocket(made)
+
+
+def reachable_host(hosts: Iterable[str]) -> str | None:
+    """The first of these that can be reached from other machines; None: none can."""
+    return next((host for host in hosts if not ip_address(host.partition("%")[0]).is_loopback), None)
 
 
 def _sender(name: tuple[str, int] | tuple[str, int, int, int]) -> Address:

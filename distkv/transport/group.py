@@ -30,7 +30,7 @@ from distkv.swim.inputs import (
 )
 from distkv.transport.datagrams import DatagramSocket
 from distkv.transport.seeds import look_up
-from distkv.wire.swim_records import Address
+from distkv.wire.swim_records import GENERATION_MAX, Address
 
 BATCHES_MAX: Final = 16
 """So many times `DATAGRAMS_MAX` are read before time is handed in at the latest: about what the kernel holds."""
@@ -40,6 +40,8 @@ LEAVE_S: Final = 1.0
 """How long it may take to tell others that we leave."""
 PAUSE_S: Final = 0.001
 """Between two wakes at least, whatever the machine wants."""
+_REFUTATIONS: Final = 16
+"""Bits of a generation in which a start counts them."""
 
 Contain: TypeAlias = Callable[[Exception, str], object]
 Reporter: TypeAlias = Callable[[SwimReport], None]
@@ -62,6 +64,11 @@ class GroupMachine(Protocol):
 def boot_ms() -> int:
     """The clock of the machine, in milliseconds."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def new_generation(before: int = 0) -> int:
+    """Of a start: above that of the start before, as far as that is known, or the clock went on since."""
+    return min(max(int(time.time() * 1000) << _REFUTATIONS, before + 1), GENERATION_MAX)
 
 
 def raise_it(error: Exception, _: str) -> NoReturn:
