@@ -268,7 +268,7 @@ def read_answer(question: Question[Answer], fields: Fields, who: str) -> Answer:
 
 
 def _unknown(what: str) -> ConnectionLostError:
-    return ConnectionLostError(f"{what}; whether the write took place is unknown: read the path before you repeat it")
+    return ConnectionLostError(f"{what}; whether the write took place is unknown: look before you repeat it")
 
 
 @attrs.define
