@@ -20,6 +20,7 @@ ALL_ALIVE = {"a": "alive", "b": "alive", "c": "alive"}
 KNOWN_DEAD_S = 10.0
 BACK_S = 20.0
 LEFT_S = 3.0
+MOVED_S = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,33 @@ def test_members_are_shown_with_address_and_generation(fleet: Fleet) -> None:
     assert [line.split()[:3] for line in text.splitlines()[1:]] == [
         [name, "alive", fleet[name].address] for name in "abc"
     ]
+
+
+def test_one_that_moved_to_another_address_is_alive_there(fleet: Fleet) -> None:
+    moved = fleet["b"]
+    moved.kill()
+    moved.port = free_port()
+    moved.start().wait_ready()
+    wanted = [("b", "alive", moved.address)]
+    for name in "ac":
+        fleet.wait(lambda s=fleet[name]: places(s, "b") == wanted, f"{name} knows where b is", MOVED_S)  # type: ignore[misc]
+    fleet.wait_equal(20)
+
+
+def test_nodes_find_each_other_by_ipv6(tmp_path: Path) -> None:
+    with open_servers(tmp_path) as servers:
+        fleet = Fleet(servers, new_secret())
+        addresses = {name: f"[::1]:{fleet.add(name).port}" for name in "ab"}
+        for name, more in (("a", ("--init", "1")), ("b", ("--join", addresses["a"]))):
+            fleet[name].host = "::1"
+            fleet[name].start("--bind", addresses[name], *more).wait_ready()
+        fleet.wait_members({"a": "alive", "b": "alive"}, 20)
+        assert places(fleet["a"], "b") == [("b", "alive", addresses["b"])]
+
+
+def places(server: Server, name: str) -> list[tuple[object, ...]]:
+    """What it believes of one node."""
+    return [(one["node"], one["state"], one["addr"]) for one in member_maps(server) if one["node"] == name]
 
 
 def test_without_a_secret_one_that_is_killed_is_dead_and_comes_back(tmp_path: Path) -> None:
