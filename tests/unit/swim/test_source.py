@@ -5,13 +5,16 @@ Knows: what a machine sends in answer to what a test says, and what a small flee
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import attrs
 import pytest
 
+from distkv.sim.swim.net import SwimNet
 from distkv.swim.challenge import proof
-from distkv.swim.inputs import KnownNodes, Seeds, SwimSettings, Woke
+from distkv.swim.inputs import KnownNodes, LeaveGroup, Seeds, SwimSettings, Woke
 from distkv.swim.keyring import Keyring
 from distkv.swim.machine import SwimMachine
 from distkv.swim.members import ABSENT_KEPT_MS
@@ -26,6 +29,7 @@ from distkv.wire.swim_frames import (
     JoinNak,
     JoinRedirect,
     JoinRequest,
+    Leave,
     PingFrame,
     PongFrame,
     decode_frame,
@@ -152,11 +156,16 @@ class _Wire:
         return [(now_ms, to, one) for now_ms, to, one in found if one.ttl == ttl and one.source.node == "n0"]
 
 
+def _watched(net: SwimNet) -> _Wire:
+    wire = _Wire([])
+    net.sent = lambda origin, to, data: wire.sent.append((net.now_ms, origin, to, decode_frame(data)))
+    return wire
+
+
 def test_all_that_live_are_pinged_in_turn_in_another_order_each_time() -> None:
     """docs/protocol, SWIM-21."""
     net = fleet(7, is_sealed=False)
-    wire = _Wire([])
-    net.sent = lambda origin, to, data: wire.sent.append((net.now_ms, origin, to, decode_frame(data)))
+    wire = _watched(net)
     net.run(60 * INTERVAL_MS)
     asked = [one.target.node for _, _, one in wire.pings(place(0), 0)]
     assert 59 <= len(asked) <= 61
@@ -168,8 +177,7 @@ def test_all_that_live_are_pinged_in_turn_in_another_order_each_time() -> None:
 def test_three_others_are_asked_after_six_tenths_and_the_suspicion_comes_at_the_end() -> None:
     """docs/protocol, SWIM-22."""
     net = fleet(7, is_sealed=False)
-    wire = _Wire([])
-    net.sent = lambda origin, to, data: wire.sent.append((net.now_ms, origin, to, decode_frame(data)))
+    wire = _watched(net)
     silent = place(3)
     net.passes = lambda origin, to: not (place(0) in (origin, to) and silent in (origin, to))
     assert net.run_until(lambda: bool(wire.pings(place(0), 1)), 20 * INTERVAL_MS) is not None
@@ -180,3 +188,58 @@ def test_three_others_are_asked_after_six_tenths_and_the_suspicion_comes_at_the_
     (asked_ms,) = [now_ms for now_ms, _, one in wire.pings(place(0), 0) if one.seq == seq]
     assert {now_ms - asked_ms for now_ms, _, one in relayed if one.seq == seq} == {INTERVAL_MS * 6 // 10}
     assert len({to for _, to, one in relayed if one.seq == seq} - {silent}) == 3
+
+
+def test_leave_is_said_to_three_members_twice_within_an_interval() -> None:
+    """docs/protocol, SWIM-16."""
+    net = fleet(9, is_sealed=False)
+    wire = _watched(net)
+    net.hand(net.nodes["n0"], LeaveGroup())
+    net.run(5 * INTERVAL_MS)
+    said = [(now_ms, to) for now_ms, _, to, frame in wire.sent if frame == Leave(net.nodes["n0"].machine.own)]
+    first_ms, last_ms = said[0][0], said[-1][0]
+    assert [now_ms for now_ms, _ in said] == [first_ms] * 3 + [last_ms] * 3
+    assert 0 < last_ms - first_ms <= INTERVAL_MS
+    assert len({to for now_ms, to in said if now_ms == first_ms}) == 3
+
+
+def test_news_is_told_to_three_nodes_each_four_tenths_of_an_interval() -> None:
+    """docs/protocol, SWIM-35."""
+    net = fleet(9, is_sealed=False)
+    wire = _watched(net)
+    net.add("n9", place(9), [place(0)])
+    net.run(5 * INTERVAL_MS)
+    told = [(now_ms, to) for now_ms, by, to, one in wire.sent if by == place(0) and isinstance(one, GossipFrame)]
+    ticks = [now_ms for now_ms, number in Counter(now_ms for now_ms, _ in told).items() if number == 3]
+    assert len(ticks) > 1
+    assert {after - before for before, after in pairwise(ticks)} == {INTERVAL_MS * 4 // 10}
+    net.run(20 * INTERVAL_MS)
+    wire.sent.clear()
+    net.run(10 * INTERVAL_MS)
+    assert [one for *_, one in wire.sent if isinstance(one, GossipFrame)] == []
+
+
+def test_nobody_says_a_higher_generation_of_another_node_than_that_said_itself() -> None:
+    """docs/protocol, SWIM-20."""
+    net = fleet(6, is_sealed=False, loss=0.1)
+    highest = {node.machine.name: node.machine.own.generation for node in net.running()}
+    invented = list[Rumour]()
+
+    def note(_: Address, __: Address, data: bytes) -> None:
+        for node in net.running():
+            highest[node.machine.name] = max(highest[node.machine.name], node.machine.own.generation)
+        match decode_frame(data):
+            case GossipFrame(payload=payload) | PingFrame(payload=payload) | PongFrame(payload=payload):
+                said = payload.rumours + payload.sample
+                invented.extend([one for one in said if one.id.generation > highest[one.id.node]])
+
+    net.sent = note
+    before = dict(highest)
+    net.kill("n5")
+    net.freeze("n4")
+    net.run(60 * INTERVAL_MS)
+    net.thaw("n4")
+    net.run(60 * INTERVAL_MS)
+    assert invented == []
+    assert highest["n4"] > before["n4"]
+    assert highest["n5"] == before["n5"]
