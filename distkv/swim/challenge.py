@@ -3,7 +3,7 @@
 Knows: how a token is made from who asks and when, and what proves that somebody has a key.  Does not know who may join.
 
 Invariant: nothing is kept for anybody who asks. A token is good for one name at one address, for one to two minutes, on
-the process that made it; a proof is good for one token and one record.
+the process that made it; a proof is good for one token and one record (docs/protocol, SWIM-7).
 """
 
 from __future__ import annotations

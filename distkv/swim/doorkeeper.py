@@ -4,7 +4,7 @@ Knows: what a node must show, whose name it may have, and how many are looked at
 gets in (`join`).
 
 Invariant: nothing is kept for who has not shown that it is where it says to be; no answer to it is longer than its
-question. A name changes hands only when its holder is silent.
+question. A name changes hands only when its holder is silent (docs/protocol, SWIM-5 to SWIM-8, SWIM-11 to SWIM-14).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Knows: a number from 0 to 8, and what times it stretches.  Does not know probes.
 
-Invariant: the number stays within its bounds. Source: as `suspicion`, section IV-A; but answers that relays lack count
-only if most lack, because one or the other may be dead, too.
+Invariant: the number stays within its bounds (docs/protocol, SWIM-32). Source: as `suspicion`, section IV-A; but
+answers that relays lack count only if most lack, because one or the other may be dead, too.
 """
 
 from __future__ import annotations

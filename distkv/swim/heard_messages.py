@@ -3,7 +3,7 @@
 Knows: their sequence numbers, and since when one is missing.  Does not know what they say.
 
 Invariant: each number is taken once. A number that is missing is told once, `HOLE_MS` after one behind it came, unless
-it came meanwhile.
+it came meanwhile (docs/protocol, SWIM-41).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Knows: which word replaces which belief, which one is answered, and what of it i
 travel.
 
 Invariant: nothing is said on that this node did not believe. Whoever says something old is told the newer. That others
-believe somebody dead makes nobody dead before he had time to speak up.
+believe somebody dead makes nobody dead before he had time to speak up (docs/protocol, SWIM-31, SWIM-37).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Knows: where somebody may be, whom it asked, and when it asks the next one.  Doe
 
 Invariant: one address is asked at a time, all of them in turn, for ever: soon after one another while nobody is known,
 with longer and longer pauses between two turns; else one each `ABSENT_MS`. An answer counts from an address that was
-asked.
+asked (docs/protocol, SWIM-9, SWIM-10, SWIM-39).
 """
 
 from __future__ import annotations

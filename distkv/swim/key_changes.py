@@ -6,7 +6,7 @@ file, nor who is a member.
 
 Invariant: a node keeps a keyring only after it was written. It tells of a change only what it has done itself. Of two
 words about one key, or about which key seals, the one of the higher epoch holds on every node, in whatever order they
-are heard. What was done once is not done again when somebody wrote the file by hand since.
+are heard. What was done once is not done again when somebody wrote the file by hand since (docs/protocol, SWIM-47).
 """
 
 from __future__ import annotations

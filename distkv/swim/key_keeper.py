@@ -3,7 +3,7 @@
 Knows: whose record says which keys.  Does not know how a change is made (`key_changes`), nor the file.
 
 Invariant: what is said about keys is believed only of a member, sealed for the present start of this node. A keyring
-seals when it was written; then the record of this node says so, at a higher generation.
+seals when it was written; then the record of this node says so, at a higher generation (docs/protocol, SWIM-48).
 """
 
 from __future__ import annotations

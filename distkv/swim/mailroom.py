@@ -3,7 +3,8 @@
 Knows: who may be believed, what is answered, and where an answer goes.  Does not know what is believed in the end.
 
 Invariant: a direct question is answered where it came from; one that was relayed there, too, and at the address that
-the asker's own record has. Whom nobody vouches for is answered, with nothing in it, and is believed nothing.
+the asker's own record has. Whom nobody vouches for is answered, with nothing in it, and is believed nothing
+(docs/protocol, SWIM-23, SWIM-27).
 """
 
 from __future__ import annotations

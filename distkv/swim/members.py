@@ -2,8 +2,8 @@
 
 Knows: records, states, who lives, and a hash over those who live.  Does not know who said it, nor what follows.
 
-Invariant: the order is a join (docs: swim, 'Order'): whatever order words come in, and however often, the belief is the
-same. The hash, the lists and the indices are those of the beliefs at any moment; none of them is made anew.
+Invariant: the order is a join (docs/protocol, SWIM-20): whatever order words come in, and however often, the belief is
+the same. The hash, the lists and the indices are those of the beliefs at any moment; none of them is made anew.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ who is alive, frames, nor what is in a message.
 
 Invariant: a message is new once on each node. Up to `DIRECT_MAX` peers its origin sends it to each; above, whoever
 hears it first passes it to `FAN_OUT` others at once and lets it ride. What a node says itself leaves at once; what it
-passes on leaves while the allowance lasts. Every queue here has a bound, and what is dropped is counted.
+passes on leaves while the allowance lasts. Every queue here has a bound, and what is dropped is counted (docs/protocol,
+SWIM-42, SWIM-43).
 """
 
 from __future__ import annotations

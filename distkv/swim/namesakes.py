@@ -3,7 +3,7 @@
 Knows: which words are wrong, and where a namesake may be.  Does not know how a probe is made.
 
 Invariant: a word about a life of this node, or of a namesake that is silent, is refuted with a higher generation; one
-about a namesake that may live is not. Of two of one name the one that started later ends.
+about a namesake that may live is not. Of two of one name the one that started later ends (docs/protocol, SWIM-15).
 """
 
 from __future__ import annotations

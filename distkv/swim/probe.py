@@ -4,7 +4,7 @@ Knows: the round, the pings that wait for an answer, and through whom they are a
 believed of those who do not answer.
 
 Invariant: each node that lives is probed once in a round, in an order by chance. A ping that waits is answered, or
-becomes due; what was asked before this node was away means nothing.
+becomes due; what was asked before this node was away means nothing (docs/protocol, SWIM-21, SWIM-22).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Knows: which pings it passed on for whom.  Does not know what they are for.
 
-Invariant: a ping is passed on once, and only for a member; an answer goes back to where the ping came from.
+Invariant: a ping is passed on once, and only for a member; an answer goes back to where the ping came from
+(docs/protocol, SWIM-24 to SWIM-26).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Knows: since when others have another table, and which page comes next.  Does not know how pages travel.
 
 Invariant: one table is read at a time. A table that agrees with one other within `DIFFERS_MS` is not read, because
-rumours are still on their way.
+rumours are still on their way (docs/protocol, SWIM-36).
 """
 
 from __future__ import annotations

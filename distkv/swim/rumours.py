@@ -2,7 +2,8 @@
 
 Knows: the latest rumour about each node, and how often it was told.  Does not know what is true, nor to whom it goes.
 
-Invariant: there is one rumour about a node; each was told less often than what suffices for a fleet of its size.
+Invariant: there is one rumour about a node; each was told less often than what suffices for a fleet of its size
+(docs/protocol, SWIM-35).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ not know frames, nor what a sender is believed.
 
 Invariant: no two datagrams are sealed with one key and one nonce. What opens was sealed by somebody who has a key of
 the ring, for this group, and, if it is bound, for the present start of this node; it opens once. Nothing is kept of a
-start of which nothing opened.
+start of which nothing opened (docs/protocol, SWIM-45).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Knows: the starts of members and of strangers, and those that a member had befor
 sealed, nor who is a member.
 
 Invariant: a start is a member's, a stranger's, an old one, or unknown. Of strangers and of old ones only the last
-`STARTS_MAX` are kept; members stay until they are dropped.
+`STARTS_MAX` are kept; members stay until they are dropped (docs/protocol, SWIM-46).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Knows: who is suspected at which generation, since when, and by whom.  Does not know what is said to others.
 
-Invariant: what others say never lengthens the time that a suspect has; only that this node was away does.
+Invariant: what others say never lengthens the time that a suspect has; only that this node was away does
+(docs/protocol, SWIM-28).
 Source: Dadgar, Phillips, Currey, 'Lifeguard: Local Health Awareness for More Accurate Failure Detection' (2018), IV.
 """
 

@@ -36,7 +36,8 @@ SECTIONS = (
     "Accounts",
     "The activity network",
 )
-"""All their sentences have a scenario."""
+"""All their sentences have a scenario. Those about groups without an agent have none: nodes of a scenario are told who
+is there. Fleets of bare machines show them (tests/unit/swim)."""
 TRAPS = (
     ("TICK-3", "a wiped node never repeats a tick"),
     ("APPLY-3", "what was held once is not applied again"),
