@@ -55,7 +55,7 @@ _BACK_OFF_S: Final = (0.2, 5.0)
 _ALIVE: Final = (MemberState.ALIVE, MemberState.SUSPECT)
 _KINDS: Final = {GossipKind.UPDATE: 1, GossipKind.INFO: 2, GossipKind.PING: 3}
 _KIND_OF: Final = {number: kind for kind, number in _KINDS.items()}
-_LEVELS: Final[Mapping[str, int]] = {}
+_LEVELS: Final[Mapping[str, int]] = {"namesake": logging.WARNING}
 """How loud what the machine notes is said, if not as `INFO`."""
 
 log = logging.getLogger("distkv.engine")
