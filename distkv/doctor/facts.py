@@ -126,6 +126,8 @@ class GroupFacts:
     """How often it heard that it was dead."""
     reason: str = ""
     """Why it hears nobody."""
+    mapped: tuple[str, ...] = ()
+    """The nodes that ask it from another address than they advertise."""
 
 
 @attrs.frozen

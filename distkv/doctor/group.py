@@ -29,6 +29,7 @@ def read_group(shown: Mapping[str, object]) -> GroupFacts | None:
         read_int(shown, "dropped_seal") if "dropped_seal" in shown else 0,
         read_int(shown, "told_dead") if "told_dead" in shown else 0,
         str(shown.get("reason", "")),
+        tuple(map(str, read_list(shown.get("mapped", []), "mapped"))),
     )
 
 
@@ -44,6 +45,10 @@ def _complaints(node: NodeFacts, group: GroupFacts) -> Iterator[Finding]:
     if group.udp_blocked:
         says = f"{node.name} hears {listed(group.udp_blocked)} by TCP only: UDP does not pass"
         do = "let UDP through the firewall, at the ports of 'listen', in both directions"
+        yield Finding(GROUP, Level.WARN, says, do)
+    if group.mapped:
+        says = f"{node.name} hears {listed(group.mapped)} from an address that is not advertised: something maps it"
+        do = "it works as long as 'advertise' is where all others reach a node; else set it, or take the mapping away"
         yield Finding(GROUP, Level.WARN, says, do)
     if group.dropped_seal:
         says = f"{node.name} could not open {counted(group.dropped_seal, 'datagram')}"

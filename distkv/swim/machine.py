@@ -127,7 +127,8 @@ class SwimMachine:
         return self._node.messages.wait_ms(now_ms, len(self._node.table.live))
 
     def statistics(self) -> dict[str, int | list[str]]:
-        """What a node shows of it; numbers from 0, `health` to 8. `udp_blocked`: who is heard on links only."""
+        """What a node shows of it; numbers from 0, `health` to 8. `udp_blocked`: who is heard on links only; `mapped`:
+        who pings from elsewhere than its record says."""
         counts = self.counts
         found: dict[str, int | list[str]] = {
             "generation": self.own.generation,
@@ -138,6 +139,7 @@ class SwimMachine:
             "sent_bytes": counts.sent_bytes,
             "heard_datagrams": counts.heard_datagrams,
             "udp_blocked": sorted(self._node.blocked),
+            "mapped": self._node.table.mapped(),
         }
         found.update((f"dropped_{reason}", number) for reason, number in counts.dropped.items())
         return found

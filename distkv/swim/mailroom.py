@@ -157,6 +157,8 @@ class Mailroom:
                 pong = PongFrame(ping.source, node.own.id, ping.seq, ping.ttl)
                 node.send(teller.address, teller.start, pong, turn)
             return False
+        if teller.start is not None:  # else it may be from a relay
+            node.table.ping_came(who, teller.address)
         self._hear(teller, who, ping.payload, turn)
         parts.hearsay.speaks(ping.source, turn)
         self._answer(teller, ping, turn)

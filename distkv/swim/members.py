@@ -64,6 +64,8 @@ class MemberEntry:
     address: Address
     link_ms: int | None = None
     """When something came on a link."""
+    is_mapped: bool = False
+    """Whether its last ping came from an address that its record does not have."""
 
     @property
     def id(self) -> NodeId:
@@ -135,6 +137,15 @@ class MemberTable:
         """The member with this start, also one that is gone."""
         name = self._starts.get(start)
         return None if name is None else self.entries[name]
+
+    def ping_came(self, entry: MemberEntry, origin: Address) -> None:
+        """A member sent a ping, which came from there. An answer would say nothing: a mapping takes it back the way
+        that the ping came."""
+        entry.is_mapped = origin != entry.address and origin not in map(_numeric, entry.record.addresses)
+
+    def mapped(self) -> list[str]:
+        """The live ones whose pings come from elsewhere than their records say, by name."""
+        return sorted(entry.record.node for entry in self.others() if entry.is_mapped)
 
     def living_at(self, address: Address) -> str | None:
         """Which live node is there."""

@@ -283,6 +283,14 @@ SWIM_RULES = (
         *WORDS,
     ),
     broken(
+        "relay-shown-as-mapped",
+        "without a secret nobody can tell whether a ping came from its asker or from a relay",
+        "swim/mailroom.py",
+        "        if teller.start is not None:  # else it may be from a relay\n",
+        "        if True:\n",
+        *FLEETS,
+    ),
+    broken(
         "suspect-asked-late",
         "some of those who hear of a suspicion ping the suspect at once",
         "swim/machine.py",

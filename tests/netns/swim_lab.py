@@ -45,6 +45,16 @@ class SwimLab(Fleet):
             words = ("-p", "udp") if name == of else ("-p", "udp", "-s", self.network.addresses[of])
             host.run("iptables", "-w", "-A", "INPUT", *words, "-j", "DROP")
 
+    def map_port(self, of: str, outside: int) -> None:
+        """From now on this host is reached at another port, too, and what its node begins itself comes from a third
+        one, as if both went through a router."""
+        host, address = self.network.hosts[of], self.network.addresses[of]
+        for kind in ("udp", "tcp"):
+            words = ("-p", kind, "--dport", str(outside), "-j", "REDIRECT", "--to-ports", str(PORT))
+            host.run("iptables", "-w", "-t", "nat", "-A", "PREROUTING", *words)
+        words = ("-p", "udp", "--sport", str(PORT), "-j", "SNAT", "--to-source", f"{address}:{outside + 1}")
+        host.run("iptables", "-w", "-t", "nat", "-A", "POSTROUTING", *words)
+
     def lose_datagrams(self, share: float) -> None:
         """From now on each host loses so many of those that come."""
         words = ("-p", "udp", "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")

@@ -20,6 +20,8 @@ NAMES = "abc"
 ALIVE = dict.fromkeys(NAMES, "alive")
 KNOWN_S = 15.0
 QUIET_S = 15.0
+OUTSIDE = 30_000
+"""The port of a router."""
 
 
 def test_one_whose_datagrams_do_not_pass_is_called_dead_by_nobody_and_doctor_names_it(tmp_path: Path) -> None:
@@ -32,6 +34,26 @@ def test_one_whose_datagrams_do_not_pass_is_called_dead_by_nobody_and_doctor_nam
         assert says == "a hears b by TCP only: UDP does not pass"
         lab.network.heal()
         lab.wait(lambda: transport(lab["a"])["udp_blocked"] == [], "a hears b again", KNOWN_S)
+
+
+def test_one_behind_a_mapped_port_is_alive_everywhere_and_doctor_names_it(tmp_path: Path) -> None:
+    with open_swim_lab(tmp_path, NAMES) as lab:
+        lab["c"].terminate()
+        lab.wait_members({**ALIVE, "c": "left"}, KNOWN_S)
+        lab.map_port("c", OUTSIDE)
+        lab["c"].start("--advertise", f"{lab.network.addresses['c']}:{OUTSIDE}").wait_ready()
+        lab.wait_members(ALIVE, KNOWN_S)
+        lab.wait(lambda: any("c" in mapped(lab[name]) for name in "ab"), "somebody hears c from elsewhere", KNOWN_S)
+        stays_alive(lab, QUIET_S)
+        (seen, *_) = [name for name in "ab" if "c" in mapped(lab[name])]
+        assert any(
+            one.startswith(f"{seen} hears c") and one.endswith("an address that is not advertised: something maps it")
+            for one in complaints(lab, seen)
+        )
+        assert [one["addr"] for one in member_maps(lab["a"])][2] == f"{lab.network.addresses['c']}:{OUTSIDE}"
+        with lab["c"].client() as client:
+            client.set("from.c", 1)
+        lab.wait_equal(30)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
@@ -95,6 +117,13 @@ def test_all_that_was_ever_said_is_said_again_and_nothing_comes_of_it(tmp_path: 
             stays_alive(lab, 5)
             assert {datagram.receiver for datagram in after.left} <= {*lab.network.addresses.values()}
         assert {name: view(lab[name]) for name in NAMES} == views
+
+
+def mapped(server: Server) -> list[str]:
+    """Whom it hears from elsewhere."""
+    found = transport(server)["mapped"]
+    assert isinstance(found, list)
+    return found
 
 
 def view(server: Server) -> list[tuple[object, ...]]:

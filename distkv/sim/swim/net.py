@@ -74,6 +74,8 @@ class SwimNet:
         """Sees what is reported, instead of the lists of the nodes."""
         self.sent: Callable[[Address, Address, bytes], None] | None = None
         """Sees what is sent: from where, to where, what."""
+        self.maps = dict[Address, Address]()
+        """Where others see a place, if that is elsewhere; what they send there arrives."""
         self._interval_ms = interval_ms
         self._is_sealed = is_sealed
         self._keyring = keyring
@@ -156,7 +158,8 @@ class SwimNet:
             return
         if self.passes is None or self.passes(origin, to):
             arrives_ms = self.now_ms + DELAY_MS[0] + int(self.rng.random() * (DELAY_MS[1] - DELAY_MS[0] + 1))
-            heappush(self._due, (arrives_ms, next(self._number), None, origin, to, data))
+            seen = self.maps.get(origin, origin)
+            heappush(self._due, (arrives_ms, next(self._number), None, seen, to, data))
 
     def run(self, ms: int) -> None:
         """So much time passes."""
@@ -189,7 +192,7 @@ class SwimNet:
         self.now_ms = end_ms
 
     def _arrive(self, origin: Address, to: Address, data: bytes) -> None:
-        node = self._places.get(to)
+        node = self._places.get(to) or self._mapped(to)
         if node is None:
             return
         if not node.is_frozen:
@@ -198,3 +201,8 @@ class SwimNet:
             node.buffered.append((origin, data))
         else:
             node.lost += 1
+
+    def _mapped(self, outside: Address) -> BareNode | None:
+        """Who is seen there."""
+        inside = next((inside for inside, seen in self.maps.items() if seen == outside), None)
+        return None if inside is None else self._places.get(inside)

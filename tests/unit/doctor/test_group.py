@@ -31,6 +31,11 @@ def test_nodes_that_are_heard_on_links_only_are_named() -> None:
     assert says(having(A, udp_blocked=("b", "c")), B) == ["a hears b and c by TCP only: UDP does not pass"]
 
 
+def test_nodes_whose_address_is_mapped_are_named() -> None:
+    says_so = "a hears b and c from an address that is not advertised: something maps it"
+    assert says(having(A, mapped=("b", "c")), B) == [says_so]
+
+
 def test_datagrams_that_did_not_open_are_a_secret_that_is_not_alike() -> None:
     assert says(A, having(B, dropped_seal=3)) == ["b could not open 3 datagrams"]
 
@@ -49,8 +54,8 @@ def test_what_another_transport_shows_is_nothing() -> None:
 
 
 def test_what_a_node_shows_is_read() -> None:
-    shown = {"kind": "swim", "udp_blocked": ["b"], "dropped_seal": 1, "told_dead": 2, "reason": "x"}
-    assert read_group(shown) == GroupFacts(("b",), 1, 2, "x")
+    shown = {"kind": "swim", "udp_blocked": ["b"], "dropped_seal": 1, "told_dead": 2, "reason": "x", "mapped": ["c"]}
+    assert read_group(shown) == GroupFacts(("b",), 1, 2, "x", ("c",))
 
 
 def test_nonsense_is_refused() -> None:

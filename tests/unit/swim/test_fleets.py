@@ -312,3 +312,42 @@ def test_the_same_seed_gives_the_same_run() -> None:
         net.run(30_000)
         ends.append([(node.machine.counts, node.reports) for node in net.running()])
     assert str(ends[0]) == str(ends[1])
+
+
+def test_node_whose_datagrams_come_from_elsewhere_lives_and_is_shown() -> None:
+    """docs/protocol, SWIM-23."""
+    net = fleet(6)
+    net.maps[place(3)] = ("10.9.0.1", 4_000)
+    net.run(120_000)
+    assert is_whole(net)
+    assert told_dead(net) == 0
+    assert seen_as(net, "n3", MemberState.SUSPECT) == []
+    shown = {label: node.machine.statistics()["mapped"] for label, node in net.nodes.items()}
+    assert shown == {label: [] if label == "n3" else ["n3"] for label in net.nodes}
+
+
+def test_node_whose_datagrams_come_again_from_where_it_is_is_shown_no_more() -> None:
+    net = fleet(6)
+    net.maps[place(3)] = ("10.9.0.1", 4_000)
+    net.run(20_000)
+    net.maps.clear()
+    net.run(20_000)
+    assert [node.machine.statistics()["mapped"] for node in net.running()] == [[]] * 6
+
+
+def test_mapped_node_that_is_gone_is_shown_no_more() -> None:
+    net = fleet(6)
+    net.maps[place(3)] = ("10.9.0.1", 4_000)
+    net.run(20_000)
+    net.kill("n3")
+    assert net.run_until(lambda: is_whole(net), 8_000) is not None
+    assert [node.machine.statistics()["mapped"] for node in net.running()] == [[]] * 5
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_nodes_whose_pings_are_relayed_are_not_shown_as_mapped(is_sealed: bool) -> None:
+    net = fleet(6, is_sealed=is_sealed)
+    net.passes = lambda origin, to: {origin, to} != {place(1), place(3)}
+    net.run(60_000)
+    assert is_whole(net)
+    assert [node.machine.statistics()["mapped"] for node in net.running()] == [[]] * 6
