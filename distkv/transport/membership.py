@@ -54,6 +54,7 @@ GROUP: Final = "group"
 NEWS_MAX: Final = 1024
 """So much waits for the reader."""
 INTERVAL_S: Final = 0.5
+SHOWN: Final = 3
 KIND: Final = 16
 """Of messages: the store has lower ones."""
 
@@ -110,11 +111,11 @@ class NewsQueue:
 class Membership:
     """`open_group` makes it; many tasks may use it at once. Each piece of news goes to one of those who iterate."""
 
-    def __init__(self, machine: SwimMachine, socket: DatagramSocket) -> None:
+    def __init__(self, machine: SwimMachine, socket: DatagramSocket, join: Sequence[str]) -> None:
         self.name: Final = machine.name
-        self.reason = ""
-        """Why this node may not join, as far as somebody said so; empty: nobody did."""
         self._machine: Final = machine
+        self._join: Final = join
+        self._refusal = ""
         self._address: Final = address_of(*socket.address)
         self._group: Final = Group(machine, socket, self._take)
         self._news: Final = NewsQueue()
@@ -135,6 +136,14 @@ class Membership:
     def is_joined(self) -> bool:
         """Whether somebody of the group knows this node."""
         return self._machine.is_joined
+
+    @property
+    def reason(self) -> str:
+        """Why nobody of the group knows this node, as far as is known; empty: somebody does, or nobody is asked."""
+        if self.is_joined or not self._join or self._refusal:
+            return self._refusal
+        shown = ", ".join(self._join[:SHOWN]) + (" and others" if len(self._join) > SHOWN else "")
+        return f"nobody of the group answers at {shown}: nobody is there, or it is another group or secret"
 
     @property
     def members(self) -> tuple[GroupMember, ...]:
@@ -182,11 +191,11 @@ class Membership:
         self._group.step(SayMessage(KIND, bytes(body)))
         await trio.lowlevel.checkpoint()
 
-    async def serve(self, join: Sequence[str], *, is_v6: bool) -> None:
+    async def serve(self, *, is_v6: bool) -> None:
         """Take part until cancelled, or until it fails: then whoever asks is told."""
         with self._scope:
             async with trio.open_nursery() as nursery:
-                seeds = SeedNames(join)
+                seeds = SeedNames(self._join)
                 nursery.start_soon(partial(seeds.run, is_v6=is_v6, changed=self._seek))
                 try:
                     await self._group.run()
@@ -217,9 +226,9 @@ class Membership:
             case Refused(code="name_taken", text=text):
                 self._fail(DuplicateNameError(text))
             case Refused(text=text):
-                self.reason = text
+                self._refusal = text
             case Joined():
-                self.reason = ""
+                self._refusal = ""
                 self._wake()
             case KeysChanged() | KeysRefused() | Noted():
                 pass
@@ -287,19 +296,19 @@ async def open_group(
     keyring = _keyring(tuple(secrets))
     socket = await _bound(bind, is_alone=keyring is None)
     try:
-        membership = Membership(_machine(name, socket, keyring, group, round(interval_s * 1000)), socket)
-        async with _taking_part(membership, joined, is_v6=socket.is_v6):
+        membership = Membership(_machine(name, socket, keyring, group, round(interval_s * 1000)), socket, joined)
+        async with _taking_part(membership, is_v6=socket.is_v6):
             yield membership
     finally:
         socket.close()
 
 
 @asynccontextmanager
-async def _taking_part(membership: Membership, join: Sequence[str], *, is_v6: bool) -> AsyncIterator[None]:
+async def _taking_part(membership: Membership, *, is_v6: bool) -> AsyncIterator[None]:
     """What the block raises does not pass through the nursery, which would put it into a group."""
     manager = trio.open_nursery()
     nursery = await manager.__aenter__()
-    nursery.start_soon(partial(membership.serve, join, is_v6=is_v6))
+    nursery.start_soon(partial(membership.serve, is_v6=is_v6))
     try:
         yield
     finally:
