@@ -41,6 +41,8 @@ from distkv.wire.activity_bodies import (
     ActivityQuestion,
     ActivitySaid,
     ActivityWord,
+    ClientOffered,
+    ClientWelcome,
     HoleAnswer,
     HoleAsked,
     KeptActivity,
@@ -188,6 +190,14 @@ class OneNode:
     def fills(self, *items: KeptActivity, until: int) -> None:
         """Who was asked last for something that is missing has this."""
         self.step(Replied(self.open[-1][2], pack(HoleAnswer(items, until))))
+
+    def welcomes(self, *, is_expected: bool = True) -> list[NodeName]:
+        """Whoever was asked since the last time whether a client may come says so; who that was."""
+        offers = [(node, purpose) for node, what, purpose in self.asked if isinstance(what, ClientOffered)]
+        self.asked = [one for one in self.asked if not isinstance(one[1], ClientOffered)]
+        for _, purpose in offers:
+            self.step(Replied(purpose, pack(ClientWelcome(is_expected))))
+        return [node for node, _ in offers]
 
     def is_silent(self) -> None:
         """Who was asked last does not answer."""

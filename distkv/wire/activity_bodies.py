@@ -111,7 +111,11 @@ class OriginsAsked(Declared, array_like=True, tag=13):
     names: Annotated[tuple[OriginName, ...], Bounds(min_length=1, max_length=ASKED_MAX)]
 
 
-ActivityQuestion: TypeAlias = HoleAsked | WindowAsked | OriginsAsked
+class ClientOffered(Declared, array_like=True, tag=14):
+    """May a client come that will not be able to say from where it comes? The answer is a `ClientWelcome`."""
+
+
+ActivityQuestion: TypeAlias = HoleAsked | WindowAsked | OriginsAsked | ClientOffered
 
 
 class KeptActivity(Declared, array_like=True):
@@ -149,11 +153,19 @@ class WindowPage(Declared, array_like=True):
     """False: the node itself began a moment ago."""
 
 
+class ClientWelcome(Declared, array_like=True):
+    """The answer to `ClientOffered`."""
+
+    is_expected: bool
+    """False: it is to stay where it is."""
+
+
 WORDS: Final = BodyReader[ActivityWord](ActivityWord, "word")
 ACTIVITY_QUESTIONS: Final = BodyReader[ActivityQuestion](ActivityQuestion, "question")
 HOLE_ANSWERS: Final = BodyReader[HoleAnswer](HoleAnswer, "answer")
 WINDOW_PAGES: Final = BodyReader[WindowPage](WindowPage, "page")
 ORIGIN_ANSWERS: Final = BodyReader[OriginsKnown](OriginsKnown, "answer")
+WELCOMES: Final = BodyReader[ClientWelcome](ClientWelcome, "answer")
 
 
 def is_origin_name(text: str) -> bool:

@@ -111,6 +111,7 @@ ELSEWHERE = {
     "ACCOUNT-12": "no scenario loses a majority of its disks at once: tests/unit/core/test_account_entries.py",
     "ACCOUNT-13": "hashes of a scenario take no time: tests/unit/core/test_account_logins.py",
     "ACTIVITY-15": "clients of a scenario resume: tests/unit/core/test_activity_logins.py",
+    "ACTIVITY-16": "clients of a scenario resume: tests/unit/core/test_activity_logins.py",
     "ACTIVITY-13": "a trace does not tell what is asked: tests/unit/core/test_activity_logins.py",
     "ACCOUNT-15": "no scenario changes its servers before they hear: tests/unit/core/test_account_changes.py",
     "ACCOUNT-14": "hosts of a scenario have no addresses: tests/unit/core/test_account_logins.py",

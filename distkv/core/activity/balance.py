@@ -19,7 +19,7 @@ from distkv.core.activity.loads import Loads, Target
 from distkv.core.activity.other_listeners import AnnouncedPlace, fields_of_place
 from distkv.core.activity.own_activities import OwnActivities
 from distkv.core.activity.requests import Ended, MoveOn
-from distkv.core.activity.sent_here import SentHere
+from distkv.core.activity.sent_here import OfferPurpose, SentHere
 from distkv.core.ground.turn import ServiceTurn
 from distkv.model.invariant import must
 from distkv.wire.activity_bodies import ClientSent
@@ -99,6 +99,24 @@ class Balance:
         elif client.stays_until_ms <= turn.boot_ms:
             self._send_on(turn, client, resume)
 
+    def welcome(self, turn: ServiceTurn) -> bool:
+        """Another node has a client that cannot say from where it comes: whether it may come here."""
+        if self._place is None:
+            return False
+        self.sent_here.expect(1, turn.boot_ms)
+        return True
+
+    def answered(self, turn: ServiceTurn, purpose: OfferPurpose, reply: object) -> None:
+        """A node says whether a client may come, or does not answer: then it stays."""
+        target, client = self.sent_here.take_welcome(purpose, reply), self._clients.find(purpose.client)
+        if target is None or client is None or client.is_leaving or self._own.has_of(client.id):
+            return
+        self._go(turn, client, target, None)
+
+    def gone(self, id: int) -> None:
+        """The connection of a client ended."""
+        self.sent_here.gone(id)
+
     def look(self, turn: ServiceTurn, reached: Mapping[str, int] | None) -> None:
         """Tell who is to go, and announce the load. `reached`: the map of a client that was told all."""
         now_ms = turn.boot_ms
@@ -141,20 +159,33 @@ class Balance:
 
     def _send_on(self, turn: ServiceTurn, client: ActiveClient, resume: Mapping[str, int] | None) -> None:
         """A client that just logged in goes where fewer are."""
-        target = self._loads.target_at_login(self._clients.load, turn.boot_ms)
-        if target is not None and self._place is not None:
+        target = self._target_at_login(turn)
+        if target is not None:
             self._move(turn, client, target, resume)
+
+    def _target_at_login(self, turn: ServiceTurn) -> Target | None:
+        """Where a client goes that just logged in."""
+        return self._loads.target_at_login(self._own_load, turn.boot_ms) if self._place is not None else None
+
+    @property
+    def _own_load(self) -> int:
+        """Those who were offered to others count there."""
+        return self._clients.load - self.sent_here.offered
 
     def _decide(self, turn: ServiceTurn, id: int) -> None:
         """Whether a client goes that does not resume: not if one was sent here, nor if it says something already."""
         client = self._clients.find(id)
         if client is None or client.is_leaving:
             return
-        if not self.sent_here.take_expected(turn.boot_ms) and not self._own.has_of(id):
-            self._send_on(turn, client, None)
+        if self.sent_here.take_expected(turn.boot_ms) or self._own.has_of(id):
+            return
+        target = self._target_at_login(turn)
+        if target is not None:
+            self._loads.sent(target.node, turn.boot_ms)
+            self.sent_here.offer(turn, id, target)
 
     def _move_one(self, turn: ServiceTurn, reached: Mapping[str, int]) -> bool:
-        target = self._loads.target_later(self._clients.load, turn.boot_ms) if self._place is not None else None
+        target = self._loads.target_later(self._own_load, turn.boot_ms) if self._place is not None else None
         if target is None:
             return False
         for client in islice(self._clients.all(), SEEN_MAX):
@@ -180,11 +211,13 @@ class Balance:
 
     def _move(self, turn: ServiceTurn, client: ActiveClient, target: Target, reached: Mapping[str, int] | None) -> None:
         self._loads.sent(target.node, turn.boot_ms)
-        self._clients.leave(client)
-        self.moved += 1
-        resume = None if client.mark is None else reached
         if client.mark is None:
             turn.tell(target.node, pack(ClientSent()), waits=False)
+        self._go(turn, client, target, None if client.mark is None else reached)
+
+    def _go(self, turn: ServiceTurn, client: ActiveClient, target: Target, resume: Mapping[str, int] | None) -> None:
+        self._clients.leave(client)
+        self.moved += 1
         turn.answer(client.id, MoveOn(target.place.host, target.place.port, resume), is_last=False, waits=False)
 
     def check(self) -> None:

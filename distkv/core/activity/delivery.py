@@ -37,7 +37,9 @@ from distkv.wire.activity_bodies import (
     WORDS,
     ActivityConfirmed,
     ActivitySaid,
+    ClientOffered,
     ClientSent,
+    ClientWelcome,
     HoleAnswer,
     HoleAsked,
     KeptActivity,
@@ -66,6 +68,9 @@ class GivenOut(Protocol):
 
     def expect(self, turn: ServiceTurn, count: int) -> None:
         """So many clients were sent here by another node."""
+
+    def welcome(self, turn: ServiceTurn) -> bool:
+        """Another node has a client that cannot say from where it comes: whether it may come here."""
 
 
 class Delivery:
@@ -145,7 +150,7 @@ class Delivery:
             self._counts["bad"] += 1
             turn.note("activity_bad", node=asked.node, reason=error.reason)
             return
-        answer: HoleAnswer | WindowPage | OriginsKnown
+        answer: HoleAnswer | WindowPage | OriginsKnown | ClientWelcome
         match question:
             case HoleAsked():
                 answer = self._hole_answer(question)
@@ -154,6 +159,8 @@ class Delivery:
             case OriginsAsked(names=names):
                 had = self.origins.had()
                 answer = OriginsKnown({name: had[name] for name in names if name in had})
+            case ClientOffered():
+                answer = ClientWelcome(self._out.welcome(turn))
             case _:
                 assert_never(question)
         turn.answer_node(asked.call, pack(answer), waits=False)

@@ -33,6 +33,7 @@ from distkv.core.activity.requests import (
     Shut,
     Taken,
 )
+from distkv.core.activity.sent_here import OfferPurpose
 from distkv.core.activity.settings import ActivitySettings
 from distkv.core.activity.who import Who
 from distkv.core.ground.frames import Announced, Heard, Lacked
@@ -113,6 +114,10 @@ class ActivityNode:
         """For `Delivery`."""
         self.balance.sent_here.expect(count, turn.boot_ms)
 
+    def welcome(self, turn: ServiceTurn) -> bool:
+        """For `Delivery`."""
+        return self.balance.welcome(turn)
+
     # -- inside
 
     def _take(self, turn: ServiceTurn, what: ServiceInput) -> None:
@@ -146,7 +151,10 @@ class ActivityNode:
                 if not self._who.asked(turn, what):
                     self.delivery.asked(turn, what)
             case Replied(purpose=purpose, reply=reply):
-                self.delivery.replied(turn, purpose, reply)
+                if isinstance(purpose, OfferPurpose):
+                    self.balance.answered(turn, purpose, reply)
+                else:
+                    self.delivery.replied(turn, purpose, reply)
             case Announced(node=node):
                 self._others.look()
                 self._loads.announced(node, turn.boot_ms)
@@ -165,6 +173,7 @@ class ActivityNode:
 
     def _withdrawn(self, turn: ServiceTurn, id: int) -> None:
         self.clients.gone(id)
+        self.balance.gone(id)
         if id == self._listener:
             self._listener = None
             if not self.balance.is_ending:

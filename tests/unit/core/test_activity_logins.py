@@ -11,12 +11,15 @@ from distkv.core.activity.origins import Origins
 from distkv.core.activity.requests import EndActivity, LoggedIn, Login
 from distkv.core.activity.sent_here import DECIDE_MS, EXPECT_MS
 from distkv.core.ground.node_calls import Replied
-from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError
+from distkv.errors import BadValueError, BusyError, NotFoundError, NotReadyError, TooLargeError, UnreachableError
 from distkv.model.event import NodeName
 from distkv.wire.activity_bodies import (
     ORIGIN_ANSWERS,
     ORIGINS_MAX,
+    WELCOMES,
+    ClientOffered,
     ClientSent,
+    ClientWelcome,
     HoleAsked,
     OriginsAsked,
     OriginsKnown,
@@ -372,7 +375,88 @@ def test_client_that_does_not_resume_goes_a_moment_later() -> None:
     client = node.login()
     assert node.moves(client) == []
     node.pass_ms(DECIDE_MS)
+    assert node.moves(client) == []
+    assert node.welcomes() == [B]
     assert node.moves(client) == ["b"]
+
+
+def test_client_that_does_not_resume_stays_when_the_other_node_does_not_answer() -> None:
+    """ACTIVITY-16: who was killed a moment ago still seems alive."""
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.login({})
+    client = node.login()
+    node.pass_ms(DECIDE_MS)
+    (purpose,) = [purpose for _, what, purpose in node.asked if isinstance(what, ClientOffered)]
+    node.step(Replied(purpose, UnreachableError("nobody answers")))
+    node.pass_ms(EXPECT_MS)
+    assert node.moves(client) == []
+
+
+@pytest.mark.parametrize("reply", [pack(ClientWelcome(False)), b"", b"\x93nonsense"])
+def test_client_that_does_not_resume_stays_when_the_other_node_does_not_expect_it(reply: bytes) -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.login({})
+    client = node.login()
+    node.pass_ms(DECIDE_MS)
+    (purpose,) = [purpose for _, what, purpose in node.asked if isinstance(what, ClientOffered)]
+    node.step(Replied(purpose, reply))
+    assert node.moves(client) == []
+
+
+def test_client_that_was_offered_and_sends_meanwhile_stays() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    node.login({})
+    client = node.login()
+    node.pass_ms(DECIDE_MS)
+    node.send(client, "x")
+    assert node.welcomes() == [B]
+    assert node.moves(client) == []
+
+
+def test_those_who_were_offered_do_not_count_here() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    for _ in range(6):
+        node.login()
+    node.pass_ms(DECIDE_MS)
+    assert len(node.welcomes()) == 3
+
+
+def test_client_that_was_offered_and_is_gone_counts_nowhere() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    clients = [node.login() for _ in range(2)]
+    node.pass_ms(DECIDE_MS)
+    for one in clients:
+        node.leave(one)
+    assert node.welcomes() == [B]
+    assert node.statistic("moved") == 0
+
+
+def test_node_expects_a_client_that_another_one_offers() -> None:
+    node = OneNode(B).ready()
+    node.announces(B, 0)
+    assert WELCOMES.read(node.asks(B, ClientOffered())).is_expected
+    node.login({})
+    client = node.login()
+    node.pass_ms(DECIDE_MS)
+    assert (node.welcomes(), node.moves(client)) == ([], [])
+
+
+def test_node_that_ends_expects_nobody() -> None:
+    node = OneNode(B).ready()
+    node.ask(EndActivity(1))
+    assert not WELCOMES.read(node.asks(B, ClientOffered())).is_expected
+
+
+def test_node_that_ends_says_whom_it_sends_that_does_not_resume() -> None:
+    node = OneNode(B).ready()
+    node.login()
+    node.ask(EndActivity(1))
+    node.pass_ms(100)
     assert ClientSent() in node.told_by(B)
 
 
@@ -383,6 +467,7 @@ def test_client_that_was_sent_here_and_does_not_resume_is_not_sent_on() -> None:
     clients = [node.login() for _ in range(4)]
     node.tells_word(B, ClientSent(2))
     node.pass_ms(DECIDE_MS)
+    assert node.welcomes() == [B, B]
     assert [node.moves(one) for one in clients] == [[], [], ["b"], ["b"]]
 
 
@@ -394,6 +479,7 @@ def test_client_that_was_sent_here_and_did_not_come_is_not_waited_for_long() -> 
     node.login({})
     client = node.login()
     node.pass_ms(DECIDE_MS)
+    node.welcomes()
     assert node.moves(client) == ["b"]
 
 
@@ -404,7 +490,7 @@ def test_client_that_sends_at_once_and_does_not_resume_stays() -> None:
     client = node.login()
     node.send(client, "x")
     node.pass_ms(DECIDE_MS)
-    assert node.moves(client) == []
+    assert (node.welcomes(), node.moves(client)) == ([], [])
 
 
 def test_load_that_changed_much_is_announced_at_once() -> None:
@@ -446,6 +532,7 @@ def test_client_that_does_not_resume_is_never_moved_for_balance() -> None:
     node.pass_ms(DECIDE_MS)
     node.announces(B, 0)
     node.pass_ms(5000)
+    assert node.welcomes() == []
     assert not any(node.moves(one) for one in clients)
 
 
