@@ -34,6 +34,8 @@ from bench import (
     past,
     pipeline,
     restart,
+    swim,
+    swim_tables,
     tokens,
     topics,
 )
@@ -58,8 +60,8 @@ from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
 PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens", "topics", "activity")
-ASKED: Final = ("pipeline", "past", "continuous", "clients")
-"""What is measured only when it is asked for: it needs Spark, or another client."""
+ASKED: Final = ("pipeline", "past", "continuous", "clients", "swim")
+"""What is measured only when it is asked for: it needs Spark, another client, or what seals datagrams."""
 
 
 @attrs.frozen
@@ -93,6 +95,10 @@ class Plan:
     client_rounds: int
     client_s: float
     """For each Python client in each cell of a round."""
+    heard_s: float
+    """So long one of twelve nodes takes sets."""
+    rest_s: float
+    """So long they are looked at before, at rest."""
 
 
 FULL: Final = Plan(
@@ -114,6 +120,8 @@ FULL: Final = Plan(
     messages=20_000,
     client_rounds=11,
     client_s=1.0,
+    heard_s=60.0,
+    rest_s=20.0,
 )
 QUICK: Final = Plan(
     rounds=2,
@@ -134,6 +142,8 @@ QUICK: Final = Plan(
     messages=3_000,
     client_rounds=2,
     client_s=0.3,
+    heard_s=10.0,
+    rest_s=5.0,
 )
 
 
@@ -484,6 +494,36 @@ def _clients(report: Report, _: Generator, directory: Path) -> None:
     report.add_rounds("clients", title, samples, clients.CLIENT_CELLS, clients.clients_table)
 
 
+def _swim(report: Report, generator: Generator, directory: Path) -> None:
+    for measure in (_swim_linked, _swim_idle, _swim_twelve):
+        _attempt(report, f"swim, {measure.__name__[6:]}", partial(measure, report, generator, directory))
+
+
+def _swim_linked(report: Report, generator: Generator, directory: Path) -> None:
+    plan = report.plan
+    found = swim.run_linked(
+        generator, directory, rounds=plan.link_rounds, told_s=plan.told_s, held_s=plan.seconds, say=_say
+    )
+    report.data["swim_linked"] = [attrs.asdict(each) for each in found]
+    title = f"Without agents, and beside Serf agents, with links: medians of {plan.link_rounds} rounds"
+    report.add(title, swim_tables.linked_table(found))
+
+
+def _swim_idle(report: Report, _: Generator, directory: Path) -> None:
+    plan = report.plan
+    found = swim.run_idle(directory, rounds=plan.link_rounds, seconds=plan.told_s, say=_say)
+    report.data["swim_idle"] = [attrs.asdict(each) for each in found]
+    title = f"From the answer to a watcher on another node, without links: medians of {plan.link_rounds} rounds"
+    report.add(title, swim_tables.idle_table(found))
+
+
+def _swim_twelve(report: Report, _: Generator, directory: Path) -> None:
+    plan = report.plan
+    found = swim.measure_twelve(directory, rest_s=plan.rest_s, seconds=plan.heard_s)
+    report.data["swim_twelve"] = attrs.asdict(found)
+    report.add(f"Twelve nodes without links, {swim.PER_SECOND} sets/s on one", swim_tables.twelve_lines(found))
+
+
 def _pipeline(report: Report, _: Generator, directory: Path) -> None:
     made = distkv(directory)
     with open_servers({made.name: made}):
@@ -519,6 +559,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "past": _past,
     "continuous": _continuous,
     "clients": _clients,
+    "swim": _swim,
 }
 
 

@@ -1,4 +1,4 @@
-"""Distkv nodes on real Serf agents: how a network is started, and when all of it is there.
+"""Distkv nodes, on real Serf agents or without: how a network is started, and when all of it is there.
 
 Knows: how agents and nodes find each other.  Does not know what is measured.
 
@@ -7,6 +7,8 @@ Invariant: a network that is yielded is whole: every node serves, sees each othe
 
 from __future__ import annotations
 
+import base64
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,6 +80,27 @@ def open_network(
             for node in nodes.values():
                 wait(partial(_is_joined, node, len(names) - 1, is_linked), f"{node.name} follows all", JOINED_S)
             yield Network(nodes, agents)
+
+
+@contextmanager
+def open_swim(directory: Path, names: Sequence[str] = NAMES, *, config: str = "") -> Iterator[Network]:
+    """Nodes with these settings that find each other without an agent, and have a secret.
+
+    Raises:
+        ServerError: they do not come together.
+    """
+    settings = f"cluster: {{secret: '{base64.b64encode(os.urandom(32)).decode()}'}}\n{config}"
+    nodes: dict[str, Server] = {}
+    for name in names:
+        join = [] if name == names[0] else ["--join", f"127.0.0.1:{nodes[names[0]].port}"]
+        nodes[name] = distkv(
+            directory, name, is_first=not join, options=["--transport", "swim", *join], config=settings
+        )  # fmt: skip
+    with open_servers(nodes):
+        for node in nodes.values():
+            is_joined = partial(_is_joined, node, len(names) - 1, UNLINKED not in config)
+            wait(is_joined, f"{node.name} follows all", JOINED_S)
+        yield Network(nodes, {})
 
 
 def wait_equal(nodes: Sequence[Server], pause_s: float = EQUAL_POLL_S) -> None:
