@@ -65,7 +65,10 @@ from distkv.wire.message import (
 )
 from distkv.wire.node_requests import (
     Backup,
+    ChangeKey,
     DecideAside,
+    GetKeys,
+    GetMembers,
     GetState,
     LookForDamage,
     PingRequest,
@@ -91,6 +94,7 @@ from distkv.wire.request import (
     TreeSay,
 )
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
+from distkv.wire.swim_records import KeyAction
 from distkv.wire.topic_fields import OP_MAX
 from distkv.wire.topic_requests import (
     TopicDrop,
@@ -380,6 +384,10 @@ request_kinds: Sequence[st.SearchStrategy[Request]] = (
     st.builds(GetState, seqs),
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
+    st.builds(GetMembers, seqs),
+    st.builds(GetKeys, seqs),
+    st.builds(ChangeKey, seqs, st.just(KeyAction.INSTALL), st.binary(min_size=32, max_size=32)),
+    st.builds(ChangeKey, seqs, st.sampled_from([KeyAction.USE, KeyAction.REMOVE]), st.binary(min_size=4, max_size=4)),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
     st.builds(DecideAside, seqs, st.text(max_size=20), st.booleans()),
     st.builds(LookForDamage, seqs, st.booleans()),
