@@ -115,3 +115,12 @@ def errors() -> str:
     except distkv.DistkvError as error:
         return error.code
     return distkv.__version__
+
+
+async def group() -> None:
+    async with distkv.open_group("desk", "127.0.0.1:0", join=["lamp:27701"], secrets=["x"]) as member:
+        assert_type(member, distkv.Membership)
+        assert_type(member.members[0].state, str)
+        await member.broadcast(b"on")
+        async for news in member:
+            assert_type(news, distkv.MemberNews | distkv.MessageNews | distkv.MissedNews)

@@ -48,3 +48,9 @@ async def waiting(client: distkv.AsyncClient) -> None:
     for _ in client.get_tree("a"):  # attr-defined
         pass
     distkv.open_client().get("a")  # attr-defined
+
+
+async def group(member: distkv.Membership) -> None:
+    await member.broadcast("on")  # arg-type
+    distkv.open_group("desk").members  # attr-defined
+    distkv.open_group("desk", join=5)  # arg-type
