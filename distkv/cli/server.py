@@ -20,7 +20,7 @@ from distkv.cli.session import TRACEBACKS, CliSession, Job
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
 from distkv.config import TRANSPORTS, Config
-from distkv.errors import DistkvError
+from distkv.errors import DistkvError, SettingsError
 from distkv.mount import parts
 from distkv.naming import parse_address
 
@@ -111,6 +111,7 @@ def server(
         if (value := of_services[_parameter(option.key)]) is not None
     }
     config = read_settings(session.config_file, session.assignments, given)
+    _check_group(config, join)
     init_value = None if init is None else pack_argument(init)
     return partial(_serve, session, config, init_value, restored=restored)
 
@@ -140,6 +141,26 @@ def given_options(
         host, port = parse_address(serf, "--serf")
         given |= {"serf.host": ("--serf", host), "serf.port": ("--serf", port)}
     return given
+
+
+def _check_group(config: Config, join: tuple[str, ...]) -> None:
+    """Refuse what only nodes of the transport swim would heed.
+
+    Raises:
+        SettingsError: it was given, and the transport is another one.
+    """
+    if config.transport == "swim":
+        return
+    if join:
+        raise SettingsError(
+            f"--join {join[0]} is for the transport swim, and this is {config.transport}: add --transport swim, or"
+            " leave --join out"
+        )
+    if config.cluster.secret is not None:
+        raise SettingsError(
+            f"cluster.secret seals what nodes of the transport swim send, and this is {config.transport}, where nothing"
+            " is sealed: set transport to swim, or take the secret out"
+        )
 
 
 def _serve(session: CliSession, config: Config, init_value: bytes | None, *, restored: bool) -> int:

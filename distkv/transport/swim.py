@@ -49,6 +49,8 @@ GATHER_S: Final = 0.005
 """How long updates are gathered, so that several share a datagram."""
 WRITE_S: Final = 2.0
 """The peers file is not written more often."""
+SILENT_S: Final = (3.0, 60.0)
+"""How long nobody answers before that is said, and before it is said again."""
 REASONS_MAX: Final = 64
 SHOWN: Final = 3
 _BACK_OFF_S: Final = (0.2, 5.0)
@@ -189,6 +191,7 @@ class SwimTransport:
                 nursery.start_soon(self._talk, group, report)
                 nursery.start_soon(self._keep_members, report)
                 nursery.start_soon(self._keep_seeds, group)
+                nursery.start_soon(warn_while, self._silence)
                 nursery.start_soon(self._keep_file)
                 nursery.start_soon(self._keys.run, group)
                 nursery.start_soon(partial(tell_known, group, self._registered, is_v6=socket.is_v6))
@@ -303,6 +306,14 @@ class SwimTransport:
         own = members.pop(self._machine.name)
         found = {name: address_of(*member.address) for name, member in members.items()}
         return KnownPeers(own.generation, found or self._known.addresses)
+
+
+async def warn_while(silence: Callable[[], str]) -> None:
+    """Log why nobody is heard, now and then, until there is nothing to say."""
+    await trio.sleep(SILENT_S[0])
+    while why := silence():
+        log.warning("not_joined: %s", why)
+        await trio.sleep(SILENT_S[1])
 
 
 class _MachineBudget:

@@ -87,4 +87,12 @@ SWIM_SHELL_RULES = (
         "            pass\n",
         *NOTICING,
     ),
+    broken(
+        "silence-logged-once",
+        "that nobody answers is logged again each minute",
+        "transport/swim.py",
+        "    while why := silence():\n",
+        "    if why := silence():\n",
+        "tests/node/test_swim_silence.py",
+    ),
 )

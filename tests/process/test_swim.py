@@ -92,6 +92,7 @@ def test_one_with_another_secret_is_in_nobodys_list_and_says_what_it_waits_for(f
     fleet.wait(lambda: transport(fleet["a"])["dropped_seal"], "a drops what d says", 10)
     says = f"nobody of the group answers at {fleet['a'].address}: no node is there, or the secret is another one"
     fleet.wait(lambda: says in str(stranger.state()["waits_for"]), "d says what it waits for", 10)
+    fleet.wait(lambda: f"not_joined: {says}" in stranger.errors, "d logs it", 10)
     assert members(fleet["a"]) == ALL_ALIVE
     assert members(stranger) == {"d": "alive"}
     assert (stranger.state()["state"], stranger.state()["entries"]) == ("passive", 0)
@@ -175,6 +176,18 @@ def test_one_whose_secret_all_may_read_ends(tmp_path: Path) -> None:
     file.write_text(new_secret())
     file.chmod(0o644)
     assert f"all users may read or write {file}" in ended(tmp_path, "--init", "1", secret=f"file:{file}")
+
+
+@pytest.mark.parametrize("transport", ["serf", "solo"])
+def test_join_over_another_transport_ends(tmp_path: Path, transport: str) -> None:
+    line = ended(tmp_path, "--transport", transport, "--join", "127.0.0.1:9", "--init", "1")
+    assert f"--join 127.0.0.1:9 is for the transport swim, and this is {transport}: add --transport swim" in line
+
+
+@pytest.mark.parametrize("transport", ["serf", "solo"])
+def test_secret_that_would_seal_nothing_ends(tmp_path: Path, transport: str) -> None:
+    line = ended(tmp_path, "--transport", transport, "--init", "1", secret=new_secret())
+    assert f"cluster.secret seals what nodes of the transport swim send, and this is {transport}" in line
 
 
 def test_one_whose_port_is_taken_for_datagrams_ends(tmp_path: Path) -> None:
