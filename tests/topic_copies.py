@@ -414,7 +414,7 @@ class CopyNode:
         if len(copy.rows) + len(rows) > self.rows_max:
             raise NoSpaceError("this disk is full")
         self.changed.setdefault(name, {}).update(copy.join(rows))
-        self.comparing.came(name, sender)
+        self.comparing.came(name, sender, rows)
         if is_new:
             self.comparing.look(turn, name)
 

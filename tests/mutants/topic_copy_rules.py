@@ -365,6 +365,22 @@ TOPIC_COPY_RULES = (
         f"{_COMPARING}::test_rows_that_come_while_a_copy_is_given_are_given_too",
     ),
     broken(
+        "late-page-brings-back",
+        "a page that comes late brings nothing back that the owner forgot since",
+        "core/topics/comparing.py",
+        "            if rows := run.gone.rest(pairs_of(said.rows)):\n",
+        "            if rows := pairs_of(said.rows):\n",
+        f"{_COMPARING}::test_page_that_comes_late_does_not_bring_back_what_the_owner_forgot_since",
+    ),
+    broken(
+        "late-page-of-too-many",
+        "a page is asked for again when more rows went than are remembered",
+        "core/topics/comparing.py",
+        "        if owner is None or not run.buckets or run.gone.is_over:\n",
+        "        if owner is None or not run.buckets:\n",
+        f"{_COMPARING}::test_follower_asks_again_when_more_rows_went_than_it_remembers",
+    ),
+    broken(
         "clean-as-a-follower",
         "who is left out gives what it has to those who follow now",
         "core/topics/comparing.py",

@@ -116,6 +116,7 @@ ELSEWHERE = {
     "ACCOUNT-15": "no scenario changes its servers before they hear: tests/unit/core/test_account_changes.py",
     "ACCOUNT-14": "hosts of a scenario have no addresses: tests/unit/core/test_account_logins.py",
     "COPY-10": "an answer must come late, from before the store changed: tests/unit/core/test_topic_leases.py",
+    "COPY-11": "no scenario holds one answer up: tests/unit/core/test_topic_comparing.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 WORDS_MAX = 100

@@ -26,8 +26,9 @@ from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.topics.compare_answers import CompareAnswers, ExchangeTarget, OwnedCopies
-from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, page_of, pairs_of
+from distkv.core.topics.compared_copy import ComparedCopy, NoCopy, SentRows, page_of, pairs_of
 from distkv.core.topics.copying import Copying
+from distkv.core.topics.late_pages import GoneRows
 from distkv.core.topics.whole_copies import WholeCopies
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import NodeName
@@ -126,6 +127,8 @@ class _CopyRun:
     """Whether all parts are through, and the owner is told so: its answer waits until its followers have them."""
     is_stale: bool = False
     """Whether another node sent something meanwhile."""
+    gone: GoneRows = attrs.field(factory=GoneRows)
+    """What the owner forgot while its page was under way."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -224,12 +227,14 @@ class Comparing:
         self._look_at(turn, name)
         self._go_on(turn)
 
-    def came(self, name: str, sender: NodeName) -> None:
-        """That node sent rows of a topic: what the owner has not sent, it may not have."""
+    def came(self, name: str, sender: NodeName, rows: SentRows) -> None:
+        """That node sent these rows of a topic: what the owner has not sent, it may not have."""
         clean = self._clean.get(name)
         run = self._runs.get(name)
         if run is not None:
             run.is_stale = run.is_stale or run.standing.owner != sender
+            if run.standing.owner == sender:
+                run.gone.see(rows)
         if clean is not None and clean[0] != sender:
             del self._clean[name]
             if run is None:
@@ -300,6 +305,8 @@ class Comparing:
         self._whole.check()
         must(len(self._runs) <= RUNS_MAX, "few copies are compared at a time")
         must(self._runs.keys() <= self._standings.keys(), "who is compared is known")
+        for run in self._runs.values():
+            run.gone.check()
         for times in (self._times.retry, self._times.again):
             must([*times.values()] == sorted(times.values()), "what comes later has an order")
 
@@ -432,17 +439,18 @@ class Comparing:
         """Send the next page, and ask for the owner's."""
         rows, more = ((), False) if run.mine_after is None else page_of(copy, run.buckets[0], run.mine_after)
         run.mine_after = rows[-1].key if more else None
+        run.gone.ask()
         body = Exchange(run.name, tuple(sorted(copy.ids)), run.buckets[0], rows, run.theirs_after)
         self._ask(turn, run, pack(body))
 
     def _exchanged(self, turn: ServiceTurn, run: _CopyRun, said: Exchanged, copy: ComparedCopy) -> None:
         owner, name = run.standing.owner, run.name
-        if owner is None or not run.buckets:
+        if owner is None or not run.buckets or run.gone.is_over:
             self._finish(turn, run, is_done=False)
             return
         try:
-            if said.rows:
-                self._host.take_copy(turn, name, tuple(copy.ids), pairs_of(said.rows), owner)
+            if rows := run.gone.rest(pairs_of(said.rows)):
+                self._host.take_copy(turn, name, tuple(copy.ids), rows, owner)
         except (DecodeError, RequestError) as error:
             turn.note("topic_exchange_refused", topic=name, node=owner, reason=str(error))
             self._refused.add(name)

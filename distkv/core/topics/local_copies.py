@@ -143,7 +143,7 @@ class LocalCopies:
             self._become(turn, topic, ids)
         topic.join_rows(rows, turn.boot_ms)
         self.owners.came(name, sender, ids, turn.boot_ms)
-        self.comparing.came(name, sender)
+        self.comparing.came(name, sender, rows)
 
     # -- CompareHost
 

@@ -11,6 +11,7 @@ from distkv.core.ground.node_calls import Replied
 from distkv.core.ground.turn import AnsweredNode
 from distkv.core.topics.compared_copy import PAGE_BYTES, page_of
 from distkv.core.topics.comparing import AGAIN_MS
+from distkv.core.topics.late_pages import KEYS_MAX
 from distkv.model.event import NodeName
 from distkv.wire.topic_entries import AS_OWNER
 from distkv.wire.topic_messages import COMPARE_REPLIES, HAD_MAX, Compare
@@ -35,6 +36,18 @@ def _fleet(*rows: tuple[NodeName, str]) -> Fleet:
 
 def _rows(node: CopyNode) -> set[str]:
     return {*node.copies[T].rows} if T in node.copies else set()
+
+
+def _late_page() -> tuple[Fleet, list[tuple[int, int, NodeName, NodeName, bytes]]]:
+    """A follower has asked its owner for a page; and what is under way to it, which has a row."""
+    fleet = _fleet((A, "one"))
+    fleet.name(T, A, B)
+    late = list[tuple[int, int, NodeName, NodeName, bytes]]()
+    while not late:
+        fleet.pass_time(1)
+        late = [word for word in fleet.under_way if word[3] == B and b"one" in word[4]]
+    fleet.under_way = [word for word in fleet.under_way if word not in late]
+    return fleet, late
 
 
 def test_follower_and_owner_get_what_they_lack() -> None:
@@ -445,6 +458,40 @@ def test_rows_that_come_while_a_copy_is_given_are_given_too() -> None:
     fleet.pass_time(SOON_MS)
     assert _rows(a) == {"one", "two", "late"}
     assert _rows(c) == set()
+
+
+def test_page_that_comes_late_does_not_bring_back_what_the_owner_forgot_since() -> None:
+    """COPY-11."""
+    fleet, late = _late_page()
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    a.put(T, "one", None)
+    fleet.pass_time(100)
+    fleet.under_way += late
+    fleet.pass_time(SOON_MS)
+    assert _rows(a) == _rows(b) == set()
+
+
+def test_what_came_back_after_it_went_is_not_lost_by_a_page_that_comes_late() -> None:
+    fleet, late = _late_page()
+    a, b = fleet.nodes[A], fleet.nodes[B]
+    a.put(T, "one", None)
+    a.put(T, "one", b"one")
+    fleet.pass_time(100)
+    fleet.under_way += late
+    fleet.pass_time(SOON_MS)
+    assert _rows(a) == _rows(b) == {"one"}
+
+
+def test_follower_asks_again_when_more_rows_went_than_it_remembers() -> None:
+    fleet, late = _late_page()
+    b = fleet.nodes[B]
+    b.receive(T, [(f"k{at}", None) for at in range(KEYS_MAX)], A)
+    b.receive(T, [("one", None)], A)
+    fleet.under_way += late
+    fleet.pass_time(100)
+    assert _rows(b) == set()
+    fleet.pass_time(SOON_MS)
+    assert _rows(b) == {"one"}
 
 
 def test_follower_is_compared_with_once_a_second_at_the_most_when_it_lacks_something() -> None:
