@@ -6,7 +6,9 @@ Knows: what is dropped, and what operators see.  Does not know how nodes find ou
 from __future__ import annotations
 
 import json
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,10 @@ NAMES = "abc"
 ALIVE = dict.fromkeys(NAMES, "alive")
 KNOWN_S = 15.0
 QUIET_S = 15.0
+SHORT_S = 0.1
+"""The shortest interval that may be set."""
+SLEPT_S = 20.0
+AWAKE_S = 10.0
 OUTSIDE = 30_000
 """The port of a router."""
 
@@ -71,6 +77,22 @@ def test_a_way_that_is_cut_in_one_direction_between_two_makes_nobody_dead(tmp_pa
     with open_swim_lab(tmp_path, NAMES) as lab:
         lab.network.drop("a", of="b")
         stays_alive(lab, QUIET_S)
+        with lab["b"].client() as client:
+            client.set("from.b", 1)
+        lab.wait_equal(30)
+
+
+def test_one_whose_host_slept_tells_nobody_dead_and_is_alive_again(tmp_path: Path) -> None:
+    with open_swim_lab(tmp_path, NAMES, settings=f"swim: {{interval: {SHORT_S}}}\n") as lab:
+        lab["b"].send_signal(signal.SIGSTOP)
+        try:
+            pass_time(lambda: None, SLEPT_S)  # many intervals, and longer than links may be silent
+            lab.wait_members({**ALIVE, "b": "dead"}, 10, at="ac")
+        finally:
+            lab["b"].send_signal(signal.SIGCONT)
+        lab.wait_members(ALIVE, AWAKE_S)
+        assert [transport(lab[name])["told_dead"] for name in "ac"] == [0, 0]
+        assert "state=dead" not in lab["b"].errors
         with lab["b"].client() as client:
             client.set("from.b", 1)
         lab.wait_equal(30)
@@ -138,15 +160,24 @@ def unopened(server: Server) -> int:
 
 def stays_alive(lab: SwimLab, for_s: float) -> None:
     """For so long no node calls another one anything but alive, or suspect for a moment."""
+
+    def look() -> None:
+        for server in lab:
+            assert set(members(server).values()) <= {"alive", "suspect"}, lab.servers.dump()
+
+    pass_time(look, for_s)
+    assert [transport(server)["told_dead"] for server in lab] == [0] * len(list(lab))
+
+
+def pass_time(look: Callable[[], None], for_s: float) -> None:
+    """For so long somebody looks, now and then."""
     end = time.monotonic() + for_s
 
     def is_over() -> bool:
-        for server in lab:
-            assert set(members(server).values()) <= {"alive", "suspect"}, lab.servers.dump()
+        look()
         return time.monotonic() > end
 
     wait_until(is_over, "some time is over", for_s, pause_s=0.3)
-    assert [transport(server)["told_dead"] for server in lab] == [0] * len(list(lab))
 
 
 def complaints(lab: SwimLab, name: str) -> list[str]:
