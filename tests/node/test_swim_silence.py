@@ -39,8 +39,6 @@ async def test_who_is_answered_soon_logs_nothing(autojump_clock: MockClock, capl
     assert logged(caplog) == []
 
 
-async def test_silence_that_ends_is_logged_no_more(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_silence_that_ends_is_logged_no_more(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     await warn(autojump_clock, AGAIN_S)
     assert logged(caplog) == [f"not_joined: {WHY}"]
