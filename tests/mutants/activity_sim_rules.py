@@ -175,4 +175,12 @@ ACTIVITY_SIM_RULES = (
         "                self._apart_ms[one, other] = self._apart_ms[other, one] = now_ms\n",
         "                pass\n",
     ),
+    broken(
+        "judged-by-a-connection-that-stays",
+        "a node is told of the end of each connection, of one that it ends as it answers a login, too",
+        "sim/activity/listening.py",
+        "        self._asked.add(number)\n",
+        "",
+        "tests/unit/sim/test_activity_listener.py",
+    ),
 )

@@ -131,9 +131,10 @@ class ChatConnection:
                 case Checking():
                     self._do(self._talk.checked(None))
                 case Entering(username=user, resume=resume, client=client):
-                    self._login = self._ask(Login(1, user, resume, client))
+                    self._login = self._expect()
+                    self._listener.ask(self._login, Login(1, user, resume, client))
                 case Sending(activities=activities):
-                    self._ask(SendActivity(1, self._login, activities))
+                    self._listener.ask(self._expect(), SendActivity(1, self._login, activities))
                 case CloseTalk():
                     self._withdraw()
                     self._listener.to_client(self.broke)
@@ -147,8 +148,9 @@ class ChatConnection:
         if self.is_open:
             self._client.came(self, lines)
 
-    def _ask(self, request: ServiceRequest) -> int:
-        number = self._listener.ask(request, self._answered)
+    def _expect(self) -> int:
+        """The number of the next request: it is answered, perhaps with the last word, before `ask` is over."""
+        number = self._listener.expect(self._answered)
         self._asked.add(number)
         return number
 
@@ -197,7 +199,7 @@ class ChatListener:
         if not self._is_ending:
             self._is_ending = True
             self._fleet.moment(NodeEnding(self.process.host.name))
-            self.ask(EndActivity(1), self._told_of_end)
+            self.ask(self.expect(self._told_of_end), EndActivity(1))
             self._fleet.later(END_MS, partial(self._end, is_done=False))
 
     # -- for connections
@@ -214,12 +216,15 @@ class ChatListener:
         """This happens to a client."""
         self._fleet.later(WAY_MS, do)
 
-    def ask(self, request: ServiceRequest, tell: Callable[[Answer], object]) -> int:
-        """Ask the service of the node."""
+    def expect(self, tell: Callable[[Answer], object]) -> int:
+        """The number of a request that is asked next; its answers go to `tell`."""
         number = self.process.next_request()
         self.process.asked[number] = tell
-        self._give(ServiceAsked(ACTIVITY, number, request))
         return number
+
+    def ask(self, number: int, request: ServiceRequest) -> None:
+        """Ask the service of the node."""
+        self._give(ServiceAsked(ACTIVITY, number, request))
 
     def gone(self, connection: ChatConnection, asked: set[int]) -> None:
         """A connection has ended, of which these requests are open."""
@@ -257,7 +262,7 @@ class ChatListener:
 
     def _attend(self) -> None:
         if self.process.is_running:
-            self.ask(Attend(1, self.process.host.name, 1), self._told)
+            self.ask(self.expect(self._told), Attend(1, self.process.host.name, 1))
 
     def _told(self, answer: Answer) -> None:
         if isinstance(answer.result, ActivityGiven):
