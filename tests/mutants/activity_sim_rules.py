@@ -36,6 +36,27 @@ ACTIVITY_SIM_RULES = (
         "                ]  # fmt: skip\n",
     ),
     _of(
+        "judged-by-one-that-waits",
+        "what waits for an earlier one that cannot be known is not owed where its sender speaks next",
+        "copies.py",
+        "        before = [(origin, one) for one in range(reached + 1, number)]\n",
+        "        before = list[Place]()\n",
+    ),
+    _of(
+        "judged-as-if-it-waited-for-ever",
+        "what was passed over is not waited for",
+        "copies.py",
+        "for one in range(reached + 1, number)]\n",
+        "for one in range(1, number)]\n",
+    ),
+    _of(
+        "judged-by-what-was-before",
+        "a node that begins anew has nothing of before",
+        "copies.py",
+        "                had.pop(start, None)\n",
+        "                had.get(start, None)\n",
+    ),
+    _of(
         "judged-without-asking",
         "what a client is told at a node counts as it was when the node passed it over",
         "rules.py",

@@ -97,8 +97,8 @@ class EchoHasCopies(Observer):
 
 class EchoedIsHeard(Observer):
     """What was echoed is heard by everybody who had come before; or no node that could be asked had it any more, and he
-    is told so. Of a sender who changed sides what it sent before need not come where it could not be known when it sent
-    the next one."""
+    is told so. Of a sender who changed sides what it sent before need not come where it could not be known, or waited
+    for what could not be known, when it sent the next one."""
 
     rule = "what was echoed is heard by everybody"
 
@@ -157,7 +157,7 @@ class EchoedIsHeard(Observer):
             node = node_of(what.origin)
             before = [text for texts in self._sent[sender].values() for text in texts]
             self._unknown[sender, what.origin] = {
-                text for text in before if not self._copies.could_have(node, self._places[text], at_ms)
+                text for text in before if not self._copies.could_give(node, self._places[text], at_ms)
             }
         self._sent[sender].setdefault(what.origin, []).append(what.text)
 

@@ -146,6 +146,43 @@ def test_what_was_not_echoed_may_be_lost() -> None:
     assert story.settle()
 
 
+def side_change(*, between: str, passed: int = 0) -> Story:
+    """A node has 2 and not 1; then something befalls b, and c speaks for the same sender."""
+    story = Story()
+    story.tell(60_000, ActivityWritten("u", "u-1"), ActivityGivenOut("a", A, 1, "ab", 0))
+    story.tell(60_000, ActivityHeard("u", "u-1", A, 1, "a"))
+    story.sent(60_100, "u-2", A, 2, "abc")
+    story.end(60_200, "a")
+    if passed:
+        story.tell(60_300, PassedOver("c", A, 1, passed, {1: ["b"]}))
+    story.befell(61_000, "b", between)
+    story.sent(62_000, "u-3", "c.0", 1, "bc")
+    story.hears(62_000, "u-3", "c.0", 1, "b")
+    return story
+
+
+def test_what_waits_for_an_earlier_one_that_could_not_be_known_may_be_dropped_where_its_sender_goes() -> None:
+    assert side_change(between="is cut off").settle()
+
+
+def test_what_waits_for_an_earlier_one_that_could_be_known_is_not_lost() -> None:
+    with broken("v does not hear u-2"):
+        side_change(between="has nothing").settle()
+
+
+def test_what_waits_for_nothing_more_is_not_lost() -> None:
+    with broken("v does not hear u-2"):
+        side_change(between="is cut off", passed=1).settle()
+
+
+def test_a_node_that_begins_anew_in_its_process_has_nothing_of_before() -> None:
+    story = Story()
+    story.sent(60_000, "u-1", A, 1, "a")
+    story.sent(61_000, "w-1", "a.1", 1)
+    story.hears(61_000, "w-1", "a.1", 1, "b")
+    assert story.settle()
+
+
 def test_nobody_can_say_what_only_nodes_that_ended_knew() -> None:
     story = Story()
     story.sent(60_000, "u-1", A, 1, "ac")
