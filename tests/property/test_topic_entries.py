@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -38,8 +38,10 @@ TOPICS_ = st.builds(
 DROPPED = st.builds(TopicEntry, dropped=IDS)
 VERSIONS = st.lists(TOPICS_ | DROPPED, min_size=1, max_size=4)
 LIVES = st.fixed_dictionaries(dict.fromkeys(NAMES, st.sampled_from((1, 2, None))))
+TWO_OWNERS = [TopicEntry(ids=(f"{number:016x}",), owner=Holder(name, 1)) for number, name in enumerate((A, B))]
 
 
+@example(TWO_OWNERS, dict.fromkeys(NAMES, 1))
 @given(VERSIONS, LIVES)
 def test_owner_is_one_in_whichever_order_versions_come(
     versions: list[TopicEntry], lives: dict[NodeName, int | None]
