@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 
 import attrs
@@ -21,7 +22,7 @@ import pytest
 
 import distkv
 from tests.netns.lab import Lab, open_lab
-from tests.process.servers import Server
+from tests.process.servers import Server, wait_until
 
 NAMES = "abcd"
 SIDES = ("ab", "cd")
@@ -179,11 +180,10 @@ class Play:
         self.owners = {name: ask(self.lab[name], "topic_show", SPLIT)["owner"] for name in "bc"}
 
     def unsubscribe(self, id: str) -> None:
-        """Without a number, on one side: that which has a copy from before the cut, if only one has."""
-        try:
-            ask(self.lab["d"], "topic_unsubscribe", WORK, subscriber=id)
-        except distkv.Away:
-            ask(self.lab["b"], "topic_unsubscribe", WORK, subscriber=id)
+        """Without a number, on one side: that which has a copy from before the cut, if only one has. A side says that
+        others are away as long as they may know more."""
+        sides = cycle("db")
+        wait_until(lambda: ask(self.lab[next(sides)], "topic_unsubscribe", WORK, subscriber=id), f"{id} is out", END_S)
 
     def put_for(self, seconds: float) -> None:
         """Both sides put; the one that moves gets some on the side that it came from, and then some on the other."""

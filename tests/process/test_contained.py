@@ -215,7 +215,7 @@ def test_settling_that_fails_is_said_and_loses_nothing(cluster: Cluster, flag: P
             for number in numbers[10:]:
                 client.set(f"kept.{number}", number)
         cluster.wait(lambda: a.storage()["unsettled"] == 0, "it is tried again", WITHIN_S)
-    assert "settling" not in list(a.state()["failed"])  # type: ignore[call-overload]
+        cluster.wait(lambda: "settling" not in list(a.state()["failed"]), "that is said", WITHIN_S)  # type: ignore[call-overload]
     a.kill()
     a.start().wait_ready()
     with a.client() as client:
