@@ -40,6 +40,8 @@ LEAVE_S: Final = 1.0
 """How long it may take to tell others that we leave."""
 PAUSE_S: Final = 0.001
 """Between two wakes at least, whatever the machine wants."""
+FAILED_MS: Final = 1000
+"""How long after a wake in which the machine failed it is woken again: each failure is logged."""
 _REFUTATIONS: Final = 16
 """Bits of a generation in which a start counts them."""
 
@@ -112,10 +114,13 @@ class Group:
 
     def step(self, item: SwimInput) -> None:
         """Hand something in, and carry out what follows."""
+        now_ms = boot_ms()
         try:
-            done = self.machine.step(boot_ms(), item)
+            done = self.machine.step(now_ms, item)
         except Exception as error:
             self.contain(error, f"the membership machine: {type(item).__name__}")
+            if self._wake_ms <= now_ms:
+                self._wake_ms = now_ms + FAILED_MS
             return
         for datagram in done.datagrams:
             self._socket.send(datagram.address, datagram.data)

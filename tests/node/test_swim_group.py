@@ -26,7 +26,7 @@ from distkv.swim.inputs import (
     Woke,
 )
 from distkv.transport.datagrams import DatagramSocket, open_datagrams
-from distkv.transport.group import Group, boot_ms, tell_known
+from distkv.transport.group import FAILED_MS, Contain, Group, boot_ms, raise_it, tell_known
 
 FAR_MS = 3_600_000
 AWAY_MS = 40
@@ -55,10 +55,13 @@ def nothing(now_ms: int, _: SwimInput) -> SwimStep:
 
 
 @asynccontextmanager
-async def running(machine: ScriptedMachine) -> AsyncIterator[tuple[Group, DatagramSocket, list[SwimReport]]]:
+async def running(
+    machine: ScriptedMachine, contain: Contain = raise_it
+) -> AsyncIterator[tuple[Group, DatagramSocket, list[SwimReport]]]:
     reports: list[SwimReport] = []
     bound = open_datagrams(("127.0.0.1", 0))
     group = Group(machine, bound, reports.append)
+    group.contain = contain
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(group.run)
@@ -147,6 +150,21 @@ async def test_a_failure_of_the_machine_costs_what_was_handed_in_and_no_more() -
         group.step(KnownNodes({}))
         group.step(Woke())
         assert contained == ["the membership machine: KnownNodes: no"]
+
+
+@pytest.mark.trio
+async def test_a_machine_that_fails_when_it_is_woken_is_not_woken_at_once_again() -> None:
+    woken_ms: list[int] = []
+
+    def then(now_ms: int, item: SwimInput) -> SwimStep:
+        if isinstance(item, Woke):
+            woken_ms.append(now_ms)
+            raise ValueError("no")
+        return nothing(now_ms, item)
+
+    async with running(ScriptedMachine(then), contain=lambda *_: None):
+        await until(lambda: len(woken_ms) >= 2)
+        assert woken_ms[1] - woken_ms[0] >= FAILED_MS
 
 
 @pytest.mark.trio
