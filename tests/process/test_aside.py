@@ -138,9 +138,9 @@ def test_node_purges_nothing_while_it_lacks_a_change(tmp_path: Path) -> None:
             cluster.wait(lambda: tombstones(cluster["b"]) == 1, "b knows of it", WITHIN_S)
             cluster.wait(lambda: tombstones(cluster["a"]) == 0, "a purges", WITHIN_S)
             assert tombstones(cluster["b"]) == 1
-            with cluster["b"].client() as at_b:
-                assert at_b.drop_aside(aside(cluster["b"])[0]["id"])
-            cluster.wait(lambda: tombstones(cluster["b"]) == 0, "b purges, too", WITHIN_S)
+        with cluster["b"].client() as at_b:
+            assert at_b.drop_aside(aside(cluster["b"])[0]["id"])
+        cluster.wait(lambda: tombstones(cluster["b"]) == 0, "b purges, too", WITHIN_S)
         cluster.wait_equal(WITHIN_S)
         assert value(cluster["a"], "poison") is None
 
