@@ -106,6 +106,20 @@ ACTIVITY_SIM_RULES = (
         "        if False:\n",
     ),
     _of(
+        "judged-where-first-sent-only",
+        "what a sender had sent on the other side is dropped where it is back, too",
+        "rules.py",
+        "for one in sent if last < one < number]\n",
+        "for one in sent if 0 == last < one < number]\n",
+    ),
+    _of(
+        "judged-anew-where-known",
+        "what could be known where a sender came is owed when it is back there",
+        "rules.py",
+        "for one in sent if last < one < number]\n",
+        "for one in sent if one < number]\n",
+    ),
+    _of(
         "judged-numbers-of-an-origin",
         "numbers of one origin are in order wherever a client goes",
         "rules.py",

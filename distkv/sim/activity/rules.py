@@ -110,10 +110,10 @@ class EchoedIsHeard(Observer):
         self._echoed: Final = set[str]()
         self._heard: Final = defaultdict[str, set[str]](set)
         self._places: Final = dict[str, Place]()
-        self._sent: Final = defaultdict[str, dict[str, list[str]]](dict)
-        """Of each sender by origin what it sent there."""
-        self._unknown: Final = dict[tuple[str, str], set[str]]()
-        """What a sender had sent elsewhere, and could not be known at this origin when it sent there first."""
+        self._sent: Final = defaultdict[str, dict[int, str]](dict)
+        """Of each sender the origin of each that it sent."""
+        self._unknown: Final = defaultdict[tuple[str, str], set[str]](set)
+        """What a sender had sent elsewhere, and could not be known at this origin when it sent there next."""
         self._passed: Final = dict[tuple[NodeStart, str, int], bool]()
         """What a start of a node passed over, and whether it could have had it."""
         self._gaps: Final = dict[tuple[str, str, int], str]()
@@ -151,15 +151,15 @@ class EchoedIsHeard(Observer):
 
     def _came_first(self, at_ms: int, what: ActivityHeard) -> None:
         """Somebody hears an activity for the first time."""
-        sender, _ = _sender_of(what.text)
+        sender, number = _sender_of(what.text)
         self._places[what.text] = what.origin, what.number
-        if what.origin not in self._sent[sender]:
-            node = node_of(what.origin)
-            before = [text for texts in self._sent[sender].values() for text in texts]
-            self._unknown[sender, what.origin] = {
-                text for text in before if not self._copies.could_give(node, self._places[text], at_ms)
-            }
-        self._sent[sender].setdefault(what.origin, []).append(what.text)
+        sent = self._sent[sender]
+        last = max((one for one, origin in sent.items() if origin == what.origin), default=0)
+        elsewhere = [f"{sender}-{one}" for one in sent if last < one < number]
+        self._unknown[sender, what.origin].update(
+            text for text in elsewhere if not self._copies.could_give(node_of(what.origin), self._places[text], at_ms)
+        )
+        sent[number] = what.origin
 
     def _told_of(self, at_ms: int, gap: GapHeard) -> None:
         start = self._reach.start_of(gap.node)

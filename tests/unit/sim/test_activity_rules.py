@@ -329,6 +329,34 @@ def test_what_a_sender_sent_before_it_moved_is_owed_where_all_could_know_it() ->
         story.settle()
 
 
+def back_at_a(story: Story) -> Story:
+    """While the network is split, u is back at a, where it was before, and sends 4."""
+    story.befell(62_000, "", "split a | b c")
+    story.fleet.partition("a", "bc")
+    story.sent(63_000, "u-3", B, 2, "bc")
+    story.sent(64_000, "u-4", A, 2, "a")
+    story.hears(64_000, "u-4", A, 2, "a")
+    story.fleet.heal()
+    story.befell(70_000, "", "heal")
+    return story
+
+
+def test_what_a_sender_sent_on_the_other_side_need_not_come_where_it_is_back_and_sends_again() -> None:
+    story = Story()
+    story.sent(61_000, "u-2", A, 1)
+    story.hears(61_000, "u-2", A, 1, "a")
+    assert back_at_a(story).settle()
+
+
+def test_what_could_be_known_where_a_sender_came_is_owed_when_it_is_back_there() -> None:
+    story = Story()
+    story.sent(60_000, "u-1", B, 1, "bc")
+    story.sent(61_000, "u-2", A, 1)
+    story.hears(61_000, "u-2", A, 1, "a")
+    with broken("v does not hear u-1"):
+        back_at_a(story).settle()
+
+
 def test_nobody_hears_an_activity_twice() -> None:
     story = Story()
     story.sent(60_000, "u-1", A, 1)
